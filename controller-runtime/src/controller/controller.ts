@@ -1,14 +1,14 @@
-import PQueue from 'p-queue'
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { objectKey } from '../api/object-key.ts'
 import type { HandlerRegistration } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
-import { type Clock, sleep, systemClock } from '../clock.ts'
+import { type Clock, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { type ControllerMetrics, ControllerRecorder } from '../metrics/index.ts'
 import { type RandomSource, systemRandom } from '../random.ts'
+import { settledWithin } from '../settled-within.ts'
 import { priorities, type WorkItem, WorkQueue } from '../workqueue/work-queue.ts'
 import { Yielder } from '../yielder.ts'
 import { type ControllerDefinition, controllerDefaults } from './builder.ts'
@@ -63,8 +63,7 @@ export interface ControllerOptions {
  *   isolated too.
  * - Finalizers: see `finalizer.ts`.
  *
- * p-queue limits the concurrency. Keys are taken from the work queue only when a worker is free, so that an urgent key
- * can still overtake others.
+ * Keys are taken from the work queue only when a worker is free, so that an urgent key can still overtake others.
  */
 export class Controller<T extends ApiObject = ApiObject> {
   readonly name: string
@@ -79,12 +78,15 @@ export class Controller<T extends ApiObject = ApiObject> {
   readonly #metrics: ControllerMetrics | undefined
   readonly #recorder = new ControllerRecorder()
   readonly #queue: WorkQueue
-  readonly #slots: PQueue
   readonly #deadlines: DeadlineTimer<Run>
   readonly #results = new ResultFanOut()
   /** All runs that have not settled, including those that have exceeded their timeout. */
   readonly #runs = new Set<Run>()
   readonly #outcomes: OutcomeHandler
+  /** Number of workers in use. */
+  #busy = 0
+  /** Called when a worker becomes free. */
+  #onFree: (() => void)[] = []
   #registrations: HandlerRegistration[] = []
   #caches: ControllerCaches<T> | undefined
   /** From a start to the next standby or the stop, which abort it. */
@@ -118,7 +120,6 @@ export class Controller<T extends ApiObject = ApiObject> {
       recorder: this.#recorder,
       results: this.#results,
     })
-    this.#slots = new PQueue({ concurrency: definition.concurrency })
     this.#deadlines = new DeadlineTimer(this.#clock, definition.timeoutMs, run => this.#timeOut(run))
   }
 
@@ -165,7 +166,7 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#period = period
     this.#metrics?.add(this.name, this.#recorder, {
       maxConcurrent: this.#definition.concurrency,
-      active: () => this.#slots.pending,
+      active: () => this.#busy,
       depths: () => this.#queue.depths(),
       workingMs: () => this.#queue.workingMs(),
     })
@@ -208,11 +209,10 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#endPeriod(reason)
     this.#queue.shutDown()
     this.#resume()
-    await this.#idleWithin(drainTimeoutMs)
-    const overdue = this.#slots.pending
-    if (overdue > 0) this.#log.warn({ runs: overdue }, 'runs did not finish in time, aborting')
+    await settledWithin(this.#clock, this.#idle(), drainTimeoutMs)
+    if (this.#busy > 0) this.#log.warn({ runs: this.#busy }, 'runs did not finish in time, aborting')
     for (const run of this.#runs) run.abort(reason)
-    await this.#idleWithin(controllerDefaults.abortGraceMs)
+    await settledWithin(this.#clock, this.#idle(), controllerDefaults.abortGraceMs)
     this.#deadlines.stop()
     this.#results.end()
     this.#metrics?.remove(this.name, this.#recorder)
@@ -228,10 +228,13 @@ export class Controller<T extends ApiObject = ApiObject> {
     return true
   }
 
-  async #idleWithin(timeoutMs: number): Promise<void> {
-    const patience = new AbortController()
-    await Promise.race([this.#slots.onIdle(), sleep(this.#clock, timeoutMs, patience.signal).catch(() => {})])
-    patience.abort()
+  async #idle(): Promise<void> {
+    while (this.#busy > 0) await this.#nextFree()
+  }
+
+  /** Resolves when a worker becomes free. */
+  #nextFree(): Promise<void> {
+    return new Promise(resolve => this.#onFree.push(resolve))
   }
 
   #listenToOwn(caches: ControllerCaches<T>): HandlerRegistration {
@@ -332,8 +335,8 @@ export class Controller<T extends ApiObject = ApiObject> {
     const yielder = new Yielder(this.#clock)
     for (;;) {
       await yielder.pause()
-      if (this.#slots.pending >= this.#definition.concurrency) {
-        await new Promise(resolve => this.#slots.once('next', resolve))
+      if (this.#busy >= this.#definition.concurrency) {
+        await this.#nextFree()
         continue
       }
       const item = await this.#queue.get()
@@ -343,9 +346,11 @@ export class Controller<T extends ApiObject = ApiObject> {
         this.#queue.done(item.key)
         continue
       }
-      this.#slots
-        .add(() => this.#work(item, host, caches))
-        .catch(error => this.#log.error({ err: error, object: item.key }, 'controller failed'))
+      this.#busy++
+      void this.#work(item, host, caches).then(() => {
+        this.#busy--
+        for (const onFree of this.#onFree.splice(0)) onFree()
+      })
     }
   }
 

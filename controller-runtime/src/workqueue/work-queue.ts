@@ -95,9 +95,6 @@ interface Entry {
  * - All delayed keys share one timer.
  *
  * Semantics of controller-runtime's priority queue (`pkg/controller/priorityqueue`) with client-go's back-off.
- *
- * p-queue, which limits the concurrency of a controller, cannot do this: it queues functions, not keys, so it cannot
- * deduplicate, raise or delay them, or hold back a key being processed.
  */
 export class WorkQueue {
   readonly #clock: Clock
