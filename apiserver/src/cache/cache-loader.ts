@@ -54,7 +54,7 @@ export class CacheLoader {
       }
       objectsRead += pairs.length
       this.#objectsRead.set(served, objectsRead)
-      onProgress?.(pairs.length)
+      onProgress?.(objectsRead)
     }
     cache ??= this.#newCache(served, at ?? zeroRevision)
     await cache.finishLoading(yielder)
@@ -96,7 +96,7 @@ export async function* pagesOf(
     limit,
     signal,
     keysOnly,
-    ...(at !== undefined && { revision: at }),
+    revision: at,
   })
   for (;;) {
     const { revision } = page

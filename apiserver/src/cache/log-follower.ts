@@ -125,7 +125,11 @@ export class LogFollower {
     await Promise.all(this.#repairs)
   }
 
-  /** Builds a model's cache and follows it. Waits while the store is unavailable. @throws when aborted */
+  /**
+   * Builds a model's cache and follows it. Waits while the store is unavailable.
+   * @param onProgress takes the number of objects read so far, from 0 again after a failure
+   * @throws when aborted
+   */
   async add(
     served: ServedModel,
     signal: AbortSignal,

@@ -92,12 +92,7 @@ export class KindRunner {
       signal,
       onProgress: this.#watchProgress('the values of its unique indexes are being computed'),
     })
-    const report = this.#watchProgress('its indexes are being built')
-    let objects = 0
-    const cache = await follower.add(served, signal, count => {
-      objects += count
-      report(objects)
-    })
+    const cache = await follower.add(served, signal, this.#watchProgress('its indexes are being built'))
     log.info({ resource: served.resource, objects: cache.store.size }, 'the indexes are built')
     const indexes = new IndexReport({
       cache,
