@@ -225,7 +225,7 @@ export class ResourceApi {
     const options = {
       ...readWriteOptions(request),
       version,
-      ...(path.namespace !== undefined && { namespace: path.namespace }),
+      namespace: path.namespace,
     }
     const body = await readObject(request, options.fieldValidation, version)
     const { document, warnings, mayHaveNulls: dropsNulls } = body
@@ -291,8 +291,8 @@ export class ResourceApi {
     }
     const { next, remaining } = result
     const chunk = {
-      ...(next !== undefined && { continue: encodeContinue({ version, after: next }) }),
-      ...(next !== undefined && remaining !== undefined && { remainingItemCount: remaining }),
+      continue: next && encodeContinue({ version, after: next }),
+      remainingItemCount: remaining,
     }
     return {
       status: 200,

@@ -19,11 +19,11 @@ export async function respondToReview(
   const options = readWriteOptions(request)
   const body = await readObject(request, options.fieldValidation, served.hub)
   const { namespace, name } = path
-  const read = readReview(served, body.document, { ...options, ...(namespace && { namespace }) })
+  const read = readReview(served, body.document, { ...options, namespace })
   const asked = { user: caller.user, namespace, name, metadata: read.metadata, signal }
   const { metadata: more, warnings = [], ...content } = await review.respond(read.content, asked)
   const { apiVersion, kind } = served.hub
-  const metadata = { ...(name && { name }), ...(namespace && { namespace }), ...more }
+  const metadata = { name, namespace, ...more }
   const texts = [...body.warnings, ...read.warnings, ...warnings]
   return {
     status: 201,

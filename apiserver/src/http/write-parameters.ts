@@ -79,8 +79,8 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
     plugin: caller.plugin,
     user: caller.user,
     manager: readManager(request),
-    ...(rights && { rights }),
-    ...(signal && { signal }),
+    rights,
+    signal,
   }
 }
 
@@ -253,7 +253,7 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   return {
     deletion: {
       ...deletePreconditions({ uid, versions, resourceVersions }),
-      ...(propagation && { propagation }),
+      propagation,
     },
     options: {
       ...options,
