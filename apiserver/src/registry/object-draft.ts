@@ -307,7 +307,7 @@ function unindexedDraft(object: BareObject, stored: StoredObject): Draft {
   return {
     object,
     json: encodeObject(object),
-    ...(raw !== undefined && { rawJson: encodeObject({ ...raw, metadata: object.metadata }) }),
+    rawJson: raw && encodeObject({ ...raw, metadata: object.metadata }),
     reservations: stored.reservations,
     isIndexed: false,
     warnings: [],

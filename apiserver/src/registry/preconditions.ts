@@ -26,7 +26,7 @@ export function preconditionsOf(given: {
   }
   const decisive = given.resourceVersion ?? given.version
   return {
-    ...(given.uid !== undefined && { uid: given.uid }),
+    uid: given.uid,
     ...(decisive !== undefined && { versions: [decisive], versionFields: fields }),
   }
 }
@@ -73,7 +73,7 @@ export function deletePreconditions(given: {
       throw badRequest(`the version ${JSON.stringify(echo(version))} is not a decimal number`)
   }
   return {
-    ...(uid !== undefined && { uid }),
+    uid,
     versions: resourceVersions.length > 0 ? resourceVersions : versions,
     versionFields: [
       ...(versions.length > 0 ? ['the precondition version'] : []),
