@@ -38,7 +38,7 @@ export class PluginRun {
       log,
       registry: metricsRegistry,
       onFailures: changed,
-      ...(manager && { builtFor: manager }),
+      builtFor: manager,
     })
     return new PluginRun(hosted, parts)
   }

@@ -27,10 +27,9 @@ export class RegistryWriter implements ResourceWriter {
 
   async create(object: NewExtension): Promise<ApiObject> {
     const { apiVersion, kind, metadata } = object
-    const { namespace } = metadata
     const { served, version } = this.#find(apiVersion, kind)
     const { user } = this.#writes.actor
-    const options = { ...serviceWriteOptions, user, version, ...(namespace !== undefined && { namespace }) }
+    const options = { ...serviceWriteOptions, user, version, namespace: metadata.namespace }
     return JSON.parse((await this.#writes.create(served, object, options)).bytes.toString())
   }
 
