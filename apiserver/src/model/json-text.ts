@@ -51,7 +51,7 @@ export function inspectJson(text: string, maxDepth: number): JsonFindings {
     } else if (code === colon) {
       fields++
     } else if (code === openBrace || code === openBracket) {
-      if (++depth > maxDepth) return { tooDeep: at, minusZero, fields, ...(inexact && { inexact }) }
+      if (++depth > maxDepth) return { tooDeep: at, minusZero, fields, inexact }
     } else if (code === closeBrace || code === closeBracket) {
       depth--
     } else if (code === minus || (code >= zero && code <= nine)) {
@@ -67,7 +67,7 @@ export function inspectJson(text: string, maxDepth: number): JsonFindings {
       }
     }
   }
-  return { minusZero, fields, ...(inexact && { inexact }) }
+  return { minusZero, fields, inexact }
 }
 
 function isOfNumber(code: number): boolean {
