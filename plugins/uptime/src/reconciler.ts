@@ -81,10 +81,6 @@ function statusPatch(
   { state, reason, message, httpStatus, latencyMs }: CheckResult,
   time: string,
 ): MergePatch<ProbeStatus> {
-  const answer = {
-    ...(httpStatus !== undefined && { httpStatus }),
-    ...(latencyMs !== undefined && { latencyMs }),
-  }
   return {
     state,
     reason,
@@ -95,7 +91,7 @@ function statusPatch(
     lastTransitionTime: status.state === state ? (status.lastTransitionTime ?? time) : time,
     consecutiveFailures: state === 'Up' ? 0 : (status.consecutiveFailures ?? 0) + 1,
     observedGeneration: metadata.generation,
-    history: [{ time, state, reason, ...answer }, ...(status.history ?? [])].slice(
+    history: [{ time, state, reason, httpStatus, latencyMs }, ...(status.history ?? [])].slice(
       0,
       probeDefaults.historyLength,
     ),
