@@ -48,11 +48,12 @@ export function deliveryOf({ subscription, kind, event, version, object, floor }
     event,
     apiVersion: kind.apiVersion,
     kind: kind.kind,
-    ...(of?.namespace !== undefined && { namespace: of.namespace }),
-    ...(of && { name: of.name, uid: of.uid }),
+    namespace: of?.namespace,
+    name: of?.name,
+    uid: of?.uid,
     version: of?.version ?? version,
-    ...(isResync && { resync: version }),
-    ...(object && { object }),
+    resync: isResync ? version : undefined,
+    object,
   }
   const key = of === undefined ? '' : objectKey(of)
   const resource = `${kind.apiVersion}/${pluralOf(kind)}`

@@ -52,13 +52,11 @@ export async function* feed(options: FeedOptions, signal: AbortSignal): AsyncGen
       const isStart = asked.version === undefined && start !== undefined
       const version = isStart ? start : asked.version
       const limited = brief ? { timeoutSeconds: 1 } : {}
-      const stream = await client
-        .watch(model, { ...asked, ...limited, ...(version !== undefined && { version }) })
-        .catch((error: unknown) => {
-          if (isExpired(error)) start = undefined
-          else onWatch(error)
-          throw error
-        })
+      const stream = await client.watch(model, { ...asked, ...limited, version }).catch((error: unknown) => {
+        if (isExpired(error)) start = undefined
+        else onWatch(error)
+        throw error
+      })
       start = undefined
       onWatch(undefined)
       return {
@@ -88,8 +86,8 @@ export async function* feed(options: FeedOptions, signal: AbortSignal): AsyncGen
     clock,
     log,
     random,
-    ...(labelSelector !== undefined && { labelSelector }),
-    ...(fieldSelector !== undefined && { fieldSelector }),
+    labelSelector,
+    fieldSelector,
   })
   for await (const event of watcher.events(signal)) {
     const { version } = event
