@@ -26,7 +26,7 @@ import {
   readTokenFile,
 } from './flags-values.ts'
 
-export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
 export type LogFormat = 'auto' | 'json' | 'text'
 export type TokenOutput = 'entry' | 'token' | 'json'

@@ -28,7 +28,7 @@ export async function printKubeconfig(options: KubeconfigOptions): Promise<void>
 const name = 'setpoint'
 
 /** Returns a kubeconfig, as YAML, with one context. */
-export function kubeconfigOf({
+function kubeconfigOf({
   server,
   ca,
   token,

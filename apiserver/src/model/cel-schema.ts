@@ -22,7 +22,7 @@ const escapes: Readonly<Record<string, string>> = {
 }
 
 /** Returns the name of a field in expressions; undefined if they cannot name it. */
-export function celName(field: string): string | undefined {
+function celName(field: string): string | undefined {
   if (reserved.has(field)) return `__${field}__`
   const name = field.replace(/__|[./-]/g, part => escapes[part] ?? part)
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : undefined

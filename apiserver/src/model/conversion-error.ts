@@ -1,7 +1,7 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 
 /** An object whose conversion is at issue. */
-export interface ConversionSubject {
+interface ConversionSubject {
   readonly plugin: string | undefined
   readonly group: string
   readonly plural: string

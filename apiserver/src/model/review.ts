@@ -27,7 +27,7 @@ export interface ReviewAnswer extends ReviewContent {
 }
 
 /** A resource that reviews are posted to below a name: `serviceaccounts` for `serviceaccounts/<name>/token`. */
-export interface ReviewParent {
+interface ReviewParent {
   readonly group: string
   readonly version: string
   readonly plural: string

@@ -7,7 +7,7 @@ import type { ServedVersion } from './served-version.ts'
 import { encodeObject } from './stored-object.ts'
 
 /** A stored object at the hub, or the reason why it cannot be converted to the hub. */
-export type AtHub =
+type AtHub =
   | {
       /** The given one, unless it was converted. */
       readonly object: BareObject

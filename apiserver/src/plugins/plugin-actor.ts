@@ -13,7 +13,7 @@ import {
 import type { Actor } from './actor.ts'
 
 /** The group of all plugins. */
-export const pluginsGroup = 'setpoint:plugins'
+const pluginsGroup = 'setpoint:plugins'
 
 /** Returns the name of the user that a plugin is, for bindings. */
 export function pluginUserName(plugin: string): string {

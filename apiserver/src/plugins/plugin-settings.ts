@@ -32,7 +32,7 @@ interface Given {
 const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
 
 /** Returns the prefix of a plugin's environment variables. */
-export function environmentPrefix(plugin: string): string {
+function environmentPrefix(plugin: string): string {
   return `SETPOINT_PLUGIN_${plugin.toUpperCase().replaceAll('-', '_')}_`
 }
 

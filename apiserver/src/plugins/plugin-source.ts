@@ -24,7 +24,7 @@ export async function installedSources(): Promise<PluginSource[]> {
 }
 
 /** Returns the source of a plugin in a folder. */
-export function folderSource(dir: string): PluginSource {
+function folderSource(dir: string): PluginSource {
   const path = resolve(dir)
   return { kind: 'folder', path, label: path }
 }

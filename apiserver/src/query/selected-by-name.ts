@@ -65,7 +65,7 @@ export function* selectedByName(
 }
 
 /** The positions by key that a selector is limited to: those of its namespace, or all. */
-export interface KeyRange extends Run {
+interface KeyRange extends Run {
   /** The namespace that the selector names. */
   readonly namespace: string | undefined
 }

@@ -23,7 +23,7 @@ import type { Write } from './write-plan.ts'
 import { type ReadyWrite, transactionDefaults, type WriteTransactions } from './write-transaction.ts'
 
 /** An object in the cache, as a write needs it. */
-export interface CachedObject {
+interface CachedObject {
   readonly revision: Revision
   /** Wire JSON. */
   readonly bytes: Buffer

@@ -8,7 +8,7 @@ import { checkUnknownFields } from './unknown-fields.ts'
 import type { WriteOptions } from './write-options.ts'
 
 /** The body of a review, and the texts of `Warning` headers. */
-export interface ReadReview {
+interface ReadReview {
   readonly content: ReviewContent
   readonly metadata: ReviewRequest['metadata']
   readonly warnings: readonly string[]

@@ -1,5 +1,5 @@
 /** The ways to authenticate. `none`: the request has no credentials. */
-export const authenticationMethods = ['certificate', 'service-account', 'oidc', 'token-file', 'none'] as const
+const authenticationMethods = ['certificate', 'service-account', 'oidc', 'token-file', 'none'] as const
 export type AuthenticationMethod = (typeof authenticationMethods)[number]
 
 /** `failure`: the credentials are invalid. `error`: they could not be checked. */

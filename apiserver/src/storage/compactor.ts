@@ -9,7 +9,7 @@ export const compactorDefaults = Object.freeze({
 })
 
 /** Coordinates the servers of a store. Its value is the revision that the next round compacts to. */
-export const compactionKey = 'compaction'
+const compactionKey = 'compaction'
 
 /**
  * Compacts the store at each interval, as the kube-apiserver does. In each round the servers try to update

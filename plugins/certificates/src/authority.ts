@@ -17,7 +17,7 @@ export interface Authority {
 }
 
 /** What it takes to read a CA. */
-export interface AuthorityContext {
+interface AuthorityContext {
   readonly client: Client
   readonly signal: AbortSignal
   readonly passphrase: string | undefined

@@ -35,7 +35,7 @@ import { ListFullError, type Revocations } from './revocations.ts'
 import { isChange } from './status-change.ts'
 
 /** What the controller of certificates needs besides its context. */
-export interface CertificateServices extends Pick<IssueContext, 'passphrase' | 'crlUrlOf'> {
+interface CertificateServices extends Pick<IssueContext, 'passphrase' | 'crlUrlOf'> {
   readonly events: Pick<EventRecorder, 'record'>
   readonly revocations: Revocations
 }

@@ -23,7 +23,7 @@ export const certificateDefaults = Object.freeze({
   superseded: 20,
 })
 
-export const keyAlgorithms = ['RSA', 'ECDSA', 'Ed25519'] as const
+const keyAlgorithms = ['RSA', 'ECDSA', 'Ed25519'] as const
 export type KeyAlgorithm = (typeof keyAlgorithms)[number]
 
 /** Usages of a key, with the names of Kubernetes' CertificateSigningRequest. */

@@ -17,7 +17,7 @@ import { type Revocations, refreshTimeOf } from './revocations.ts'
 import { isChange } from './status-change.ts'
 
 /** What the controller of issuers needs besides its context. */
-export interface IssuerServices {
+interface IssuerServices {
   readonly passphrase: string | undefined
   readonly events: Pick<EventRecorder, 'record'>
   readonly revocations: Revocations

@@ -5,7 +5,7 @@ import { parseDuration } from './duration.ts'
 import type { KeyRequest } from './private-key.ts'
 
 /** What a Certificate asks for, with every default filled in. */
-export interface CertificateRequest {
+interface CertificateRequest {
   readonly issuer: string
   readonly subject: string
   readonly dnsNames: readonly string[]

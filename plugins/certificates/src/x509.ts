@@ -37,7 +37,7 @@ export interface CertificateTemplate {
 }
 
 /** What a revocation list says. */
-export interface RevocationTemplate {
+interface RevocationTemplate {
   readonly revoked: readonly { readonly serial: string; readonly revokedAt: string }[]
   readonly number: number
   readonly thisUpdate: Date

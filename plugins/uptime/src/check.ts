@@ -1,7 +1,7 @@
 import type { Clock } from '@setpoint/controller-runtime'
 import type { CheckReason, ProbeState } from './probe.ts'
 
-export interface CheckRequest {
+interface CheckRequest {
   readonly url: string
   /** From the start of the request to the response headers. */
   readonly timeoutMs: number

@@ -23,7 +23,7 @@ export const probeStates = ['Up', 'Down', 'Unknown'] as const
 export type ProbeState = (typeof probeStates)[number]
 
 /** The reason for the state: stable words for programs. `message` explains it to people. */
-export const checkReasons = [
+const checkReasons = [
   'Answered',
   'UnexpectedStatus',
   'TimedOut',

@@ -6,7 +6,7 @@ import type { SubscriptionSpec } from './subscription.ts'
 import type { TargetSlots } from './target-slots.ts'
 
 /** When an attempt ends early. */
-export interface AttemptSignals {
+interface AttemptSignals {
   /** Aborts the wait for a slot. */
   readonly waiting: AbortSignal
   /** Aborts the request. */

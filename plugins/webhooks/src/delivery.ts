@@ -9,7 +9,7 @@ import { pluralOf, type SubscribedKind, type SubscriptionObject } from './subscr
  *     resync                      the current state of an object, because changes before it can no longer be read
  *     resynced                    the resync is complete: other objects of the kind no longer exist or no longer match
  */
-export type DeliveryEvent = 'added' | 'modified' | 'deleted' | 'resync' | 'resynced'
+type DeliveryEvent = 'added' | 'modified' | 'deleted' | 'resync' | 'resynced'
 
 /** One message to a receiver. */
 export interface Delivery {

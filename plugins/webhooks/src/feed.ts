@@ -21,7 +21,7 @@ export type FeedEvent =
   /** The changes after the cursor can no longer be read. These are all objects at `version`. */
   | { readonly type: 'state'; readonly objects: readonly ApiObject[]; readonly version: string }
 
-export interface FeedOptions {
+interface FeedOptions {
   readonly client: Pick<Client, 'watch'>
   readonly kind: SubscribedKind
   /** Changes after this version are reported. */

@@ -15,7 +15,7 @@ export const postDefaults = Object.freeze({
   reasonLength: 200,
 })
 
-export interface PostRequest {
+interface PostRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string

@@ -21,7 +21,7 @@ export const progressDefaults = Object.freeze({
 
 export type StatusPatch = MergePatch<SubscriptionStatus>
 
-export interface ProgressOptions {
+interface ProgressOptions {
   readonly client: Client
   /** As it is stored now. */
   readonly subscription: SubscriptionObject

@@ -1,5 +1,5 @@
 /** The bounds of concurrent requests. */
-export interface SlotBounds {
+interface SlotBounds {
   /** Of one target. */
   readonly perTarget: number
   /** Of all targets together, besides one for each. */

@@ -4,7 +4,7 @@ import { type Fields, recordOf } from '../fields.ts'
 
 /** What `ConfigMap` and `Secret` have in common. */
 
-export const dataLimits = Object.freeze({
+const dataLimits = Object.freeze({
   /** Bytes of all values of an object, as in Kubernetes. */
   bytes: 1024 * 1024,
   /** Characters of a key. */

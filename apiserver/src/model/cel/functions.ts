@@ -44,7 +44,7 @@ function typeNameOf(value: CelValue): string {
 }
 
 /** Returns the text that `string(x)` and formats have for a double, as Go writes it. */
-export function doubleText(value: number): string {
+function doubleText(value: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'
   return String(value)
 }

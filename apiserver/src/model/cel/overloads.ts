@@ -34,7 +34,7 @@ interface ValueOf {
   optional: Optional
 }
 
-export type ParamKind = keyof ValueOf
+type ParamKind = keyof ValueOf
 type ValuesOf<P extends readonly ParamKind[]> = { readonly [I in keyof P]: ValueOf[P[I]] }
 
 const guards: { readonly [K in ParamKind]: (value: CelValue) => value is ValueOf[K] } = {

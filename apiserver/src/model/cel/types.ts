@@ -6,7 +6,7 @@ export type CelType =
   | { readonly kind: 'object'; readonly fields: ReadonlyMap<string, CelType> }
   | { readonly kind: 'optional'; readonly value: CelType }
 
-export type ScalarKind =
+type ScalarKind =
   | 'dyn'
   | 'null'
   | 'bool'

@@ -64,7 +64,7 @@ export function markDistinct(list: CelList, keys: readonly string[]): CelList {
 }
 
 /** Returns the keys of a list of type map, none for a set, undefined for an atomic list. */
-export function keysOfDistinct(list: CelList): readonly string[] | undefined {
+function keysOfDistinct(list: CelList): readonly string[] | undefined {
   return distinctLists.get(list)
 }
 

@@ -13,7 +13,7 @@ import { fieldElement, type PathElement } from './path-element.ts'
 import { isEmptyMap } from './to-field-set.ts'
 
 /** The differences of two values. The sets are disjoint. */
-export interface Comparison {
+interface Comparison {
   readonly added: FieldSet
   readonly modified: FieldSet
   readonly removed: FieldSet
@@ -94,7 +94,7 @@ function changeOfList(type: ListType, before: unknown, after: unknown): Change |
   return withContainer(change, before, after)
 }
 
-export function itemsByElement(type: ListType, list: readonly unknown[]): Map<PathElement, unknown[]> {
+function itemsByElement(type: ListType, list: readonly unknown[]): Map<PathElement, unknown[]> {
   const items = new Map<PathElement, unknown[]>()
   for (const item of list) {
     const element = itemElement(type, item)

@@ -107,7 +107,7 @@ function withUpdate(write: ManagedWrite, entries: Entries, taken: FieldSet): Ent
 }
 
 /** An object after an apply, in the version of the request, with the new managed fields. */
-export interface AppliedObject {
+interface AppliedObject {
   readonly object: unknown
   readonly managedFields: Entries | undefined
 }

@@ -6,7 +6,7 @@ import type { FieldType } from './field-type.ts'
 import { fieldsOf } from './to-field-set.ts'
 
 /** Client-side `kubectl apply` keeps the last configuration in this annotation. */
-export const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
+const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /** The manager of `kubectl apply --server-side`. Others can opt out of the annotation by their name. */
 export const kubectlManager = 'kubectl'

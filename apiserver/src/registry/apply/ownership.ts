@@ -30,7 +30,7 @@ export interface Conflict {
   readonly fields: FieldSet
 }
 
-export interface OwnedObject {
+interface OwnedObject {
   readonly object: VersionedObject
   readonly entries: readonly ManagedFieldsEntry[]
 }

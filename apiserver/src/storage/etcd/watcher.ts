@@ -38,7 +38,7 @@ export interface Lineage {
   mark: StoreMark | undefined
 }
 
-export interface StoreMark {
+interface StoreMark {
   readonly cluster: string
   readonly term: number
 }

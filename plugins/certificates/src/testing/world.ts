@@ -26,7 +26,7 @@ export const dayMs = 24 * hourMs
 type Spec = NewObjectOf<CertificateObject>['spec']
 
 /** A key pair with its texts parsed. */
-export interface ReadKeyPair {
+interface ReadKeyPair {
   readonly uid: string
   readonly privateKey: string
   /** The certificate, the intermediate ones, and the one to trust. */
