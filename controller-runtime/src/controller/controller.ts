@@ -1,3 +1,4 @@
+import PQueue from 'p-queue'
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
@@ -63,7 +64,8 @@ export interface ControllerOptions {
  *   isolated too.
  * - Finalizers: see `finalizer.ts`.
  *
- * Keys are taken from the work queue only when a worker is free, so that an urgent key can still overtake others.
+ * p-queue limits the concurrency. Keys are taken from the work queue only when a worker is free, so that an urgent key
+ * can still overtake others.
  */
 export class Controller<T extends ApiObject = ApiObject> {
   readonly name: string
@@ -78,15 +80,12 @@ export class Controller<T extends ApiObject = ApiObject> {
   readonly #metrics: ControllerMetrics | undefined
   readonly #recorder = new ControllerRecorder()
   readonly #queue: WorkQueue
+  readonly #slots: PQueue
   readonly #deadlines: DeadlineTimer<Run>
   readonly #results = new ResultFanOut()
   /** All runs that have not settled, including those that have exceeded their timeout. */
   readonly #runs = new Set<Run>()
   readonly #outcomes: OutcomeHandler
-  /** Number of workers in use. */
-  #busy = 0
-  /** Called when a worker becomes free. */
-  #onFree: (() => void)[] = []
   #registrations: HandlerRegistration[] = []
   #caches: ControllerCaches<T> | undefined
   /** From a start to the next standby or the stop, which abort it. */
@@ -120,6 +119,7 @@ export class Controller<T extends ApiObject = ApiObject> {
       recorder: this.#recorder,
       results: this.#results,
     })
+    this.#slots = new PQueue({ concurrency: definition.concurrency })
     this.#deadlines = new DeadlineTimer(this.#clock, definition.timeoutMs, run => this.#timeOut(run))
   }
 
@@ -166,7 +166,7 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#period = period
     this.#metrics?.add(this.name, this.#recorder, {
       maxConcurrent: this.#definition.concurrency,
-      active: () => this.#busy,
+      active: () => this.#slots.pending,
       depths: () => this.#queue.depths(),
       workingMs: () => this.#queue.workingMs(),
     })
@@ -209,10 +209,11 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#endPeriod(reason)
     this.#queue.shutDown()
     this.#resume()
-    await settledWithin(this.#clock, this.#idle(), drainTimeoutMs)
-    if (this.#busy > 0) this.#log.warn({ runs: this.#busy }, 'runs did not finish in time, aborting')
+    await settledWithin(this.#clock, this.#slots.onIdle(), drainTimeoutMs)
+    const overdue = this.#slots.pending
+    if (overdue > 0) this.#log.warn({ runs: overdue }, 'runs did not finish in time, aborting')
     for (const run of this.#runs) run.abort(reason)
-    await settledWithin(this.#clock, this.#idle(), controllerDefaults.abortGraceMs)
+    await settledWithin(this.#clock, this.#slots.onIdle(), controllerDefaults.abortGraceMs)
     this.#deadlines.stop()
     this.#results.end()
     this.#metrics?.remove(this.name, this.#recorder)
@@ -226,15 +227,6 @@ export class Controller<T extends ApiObject = ApiObject> {
     for (const registration of this.#registrations) registration.remove()
     this.#registrations = []
     return true
-  }
-
-  async #idle(): Promise<void> {
-    while (this.#busy > 0) await this.#nextFree()
-  }
-
-  /** Resolves when a worker becomes free. */
-  #nextFree(): Promise<void> {
-    return new Promise(resolve => this.#onFree.push(resolve))
   }
 
   #listenToOwn(caches: ControllerCaches<T>): HandlerRegistration {
@@ -335,8 +327,8 @@ export class Controller<T extends ApiObject = ApiObject> {
     const yielder = new Yielder(this.#clock)
     for (;;) {
       await yielder.pause()
-      if (this.#busy >= this.#definition.concurrency) {
-        await this.#nextFree()
+      if (this.#slots.pending >= this.#definition.concurrency) {
+        await new Promise(resolve => this.#slots.once('next', resolve))
         continue
       }
       const item = await this.#queue.get()
@@ -346,11 +338,9 @@ export class Controller<T extends ApiObject = ApiObject> {
         this.#queue.done(item.key)
         continue
       }
-      this.#busy++
-      void this.#work(item, host, caches).then(() => {
-        this.#busy--
-        for (const onFree of this.#onFree.splice(0)) onFree()
-      })
+      this.#slots
+        .add(() => this.#work(item, host, caches))
+        .catch(error => this.#log.error({ err: error, object: item.key }, 'controller failed'))
     }
   }
 

@@ -391,6 +391,30 @@ describe('shutdown', () => {
     expect(clock.pendingTimers).toBe(0)
   })
 
+  test('drain waits for keys in process, returns no new ones, and ends at its timeout', async () => {
+    const { clock, queue } = setUp()
+    queue.add('a')
+    queue.add('b')
+    await take(queue)
+    let drained: boolean | undefined
+    const drain = queue.drain(1000).then(result => {
+      drained = result
+    })
+    expect(await queue.get()).toBeUndefined()
+    await clock.advance(500)
+    expect(drained).toBeUndefined()
+    queue.done('a')
+    await drain
+    expect(drained).toBe(true)
+
+    const other = setUp()
+    other.queue.add('a')
+    await take(other.queue)
+    const bounded = other.queue.drain(1000)
+    await other.clock.advance(1000)
+    expect(await bounded).toBe(false)
+  })
+
   test('an aborted get takes no key', async () => {
     const { queue } = setUp()
     const abort = new AbortController()

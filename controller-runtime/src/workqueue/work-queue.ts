@@ -1,5 +1,4 @@
 import { type CancelTimer, type Clock, systemClock } from '../clock.ts'
-import { unlessAborted } from '../unless-aborted.ts'
 import { DelayHeap } from './delay-heap.ts'
 import { LinkedList } from './linked-list.ts'
 import type { WorkQueueObserver } from './queue-observer.ts'
@@ -96,6 +95,9 @@ interface Entry {
  * - All delayed keys share one timer.
  *
  * Semantics of controller-runtime's priority queue (`pkg/controller/priorityqueue`) with client-go's back-off.
+ *
+ * p-queue, which limits the concurrency of a controller, cannot do this: it queues functions, not keys, so it cannot
+ * deduplicate, raise or delay them, or hold back a key being processed.
  */
 export class WorkQueue {
   readonly #clock: Clock
@@ -111,8 +113,8 @@ export class WorkQueue {
   /** Consecutive failures by key, since `forget`. */
   readonly #failures = new Map<string, number>()
   readonly #getters = new Set<(item: WorkItem | undefined) => void>()
-  /** Called when a key is taken, and at shutdown. */
-  #onRoom: (() => void)[] = []
+  readonly #drainers = new Set<() => void>()
+  readonly #awaitingRoom = new Set<{ readonly depth: number; readonly resolve: () => void }>()
   readonly #bucket: TokenBucket | undefined
   readonly #observer: WorkQueueObserver | undefined
   #order = 0
@@ -229,11 +231,28 @@ export class WorkQueue {
    * Waits until fewer than `depth` keys are ready, as back-pressure for producers. Resolves at once after shutdown.
    * @throws the signal's reason when aborted.
    */
-  async whenBelow(depth: number, signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted()
-    while (!this.#shutDown && this.depth >= depth) {
-      await unlessAborted(new Promise<void>(resolve => this.#onRoom.push(resolve)), signal)
-    }
+  whenBelow(depth: number, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted) return Promise.reject(signal.reason)
+    if (this.#shutDown || this.depth < depth) return Promise.resolve()
+    return new Promise((resolve, reject) => {
+      const cleanUp = () => {
+        this.#awaitingRoom.delete(waiting)
+        signal?.removeEventListener('abort', onAbort)
+      }
+      const onAbort = () => {
+        cleanUp()
+        reject(signal?.reason)
+      }
+      const waiting = {
+        depth,
+        resolve: () => {
+          cleanUp()
+          resolve()
+        },
+      }
+      signal?.addEventListener('abort', onAbort, { once: true })
+      this.#awaitingRoom.add(waiting)
+    })
   }
 
   /**
@@ -251,6 +270,9 @@ export class WorkQueue {
     else if (entry.place === 'held') {
       this.#held--
       this.#makeReady(entry)
+    }
+    if (this.#processing.size === 0) {
+      for (const drained of this.#drainers) drained()
     }
   }
 
@@ -270,7 +292,39 @@ export class WorkQueue {
     this.#failures.clear()
     for (const settle of this.#getters) settle(undefined)
     this.#getters.clear()
-    this.#notifyOfRoom()
+    this.#notifyAwaitingRoom()
+  }
+
+  /**
+   * Shuts down and waits up to `timeoutMs` until all keys in process are done. Returns true if they were in time.
+   * @throws the signal's reason when aborted.
+   */
+  drain(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
+    this.shutDown()
+    if (this.#processing.size === 0) return Promise.resolve(true)
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason)
+        return
+      }
+      const finish = (drained: boolean) => {
+        cleanUp()
+        resolve(drained)
+      }
+      const onDrained = () => finish(true)
+      const onAbort = () => {
+        cleanUp()
+        reject(signal?.reason)
+      }
+      const cancel = this.#clock.setTimeout(() => finish(false), timeoutMs)
+      const cleanUp = () => {
+        cancel()
+        this.#drainers.delete(onDrained)
+        signal?.removeEventListener('abort', onAbort)
+      }
+      this.#drainers.add(onDrained)
+      signal?.addEventListener('abort', onAbort, { once: true })
+    })
   }
 
   #addAt(key: string, readyAt: number | undefined, options: AddOptions): void {
@@ -355,12 +409,14 @@ export class WorkQueue {
     entry.takenAt = now
     this.#processing.push(entry)
     this.#observer?.handedOut(now - readyAt)
-    this.#notifyOfRoom()
+    if (this.#awaitingRoom.size > 0) this.#notifyAwaitingRoom()
     return { key, priority, reason }
   }
 
-  #notifyOfRoom(): void {
-    if (this.#onRoom.length > 0) for (const onRoom of this.#onRoom.splice(0)) onRoom()
+  #notifyAwaitingRoom(): void {
+    for (const waiting of [...this.#awaitingRoom]) {
+      if (this.depth < waiting.depth) waiting.resolve()
+    }
   }
 
   /** Ensures that the timer fires no later than the earliest time. Too early is harmless. */
