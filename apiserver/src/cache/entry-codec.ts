@@ -52,7 +52,7 @@ export function decodeEntry(
   const at = atHub(served, raw)
   if (at.failure !== undefined) return unconvertedEntry(served, key, raw, at.failure, revision)
   const { object } = at
-  // A conversion makes another object.
+  // A conversion makes another object, and so does pruning.
   const isOfVersion = object === raw && object.kind === served.model.kind
   // Before the author's functions get the object, which may change it.
   const json = at.isAsStored ? undefined : Buffer.from(encodeObject(object))

@@ -26,7 +26,8 @@ export interface Entry {
   readonly values: readonly (readonly string[])[]
   /**
    * Set if the stored form cannot be told from this entry: the object has recorded other unique values than those in
-   * `values`, or was stored under another API version. A write to it starts from a live read.
+   * `values`, or was stored under another API version, or with fields that are pruned. A write to it starts from a live
+   * read.
    */
   readonly storedFormDiffers?: true
   /**

@@ -7,7 +7,7 @@ import { collectErrors, createCompiler } from './schema-compiler.ts'
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { toJsonSchema } from './schema-dialect.ts'
 import { SchemaError } from './schema-error.ts'
-import { findUnknownFields } from './unknown-fields.ts'
+import { findUnknownFields, withoutUnknownFields } from './unknown-fields.ts'
 import { showType, tooManyViolations, type Violation, violationsOf } from './violation.ts'
 
 export type { SchemaSubject } from './object-rules.ts'
@@ -39,11 +39,17 @@ export interface SchemaValidator {
   applyDefaults(object: SchemaSubject): boolean
   /** Returns the paths of unknown fields within the declared ones, at most `maxUnknownFields`. See `findUnknownFields`. */
   unknownFields(object: Readonly<SchemaSubject>): string[]
+  /** False if `prune` changes nothing. */
+  readonly prunes: boolean
+  /** Returns an object without its unknown fields, if the model prunes them. Copies what it changes. */
+  prune<T extends SchemaSubject>(object: T): T
 }
 
 export interface SchemaOptions {
   /** True for a kind with secrets: violations do not repeat the values of objects. */
   readonly isSensitive?: boolean
+  /** True if unknown fields are removed. */
+  readonly prunes?: boolean
 }
 
 /**
@@ -57,7 +63,7 @@ export interface SchemaOptions {
  */
 export function compileSchemas(
   schema: ContentSchema,
-  { isSensitive = false }: SchemaOptions = {},
+  { isSensitive = false, prunes = false }: SchemaOptions = {},
 ): SchemaValidator {
   const root = { properties: schema }
   const fields = Object.keys(schema)
@@ -104,6 +110,8 @@ export function compileSchemas(
         )
       return found
     },
+    prunes,
+    prune: object => (prunes ? withoutUnknownFields(schema, object) : object),
   }
 }
 
@@ -128,6 +136,8 @@ export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOp
     validate: object => validator().validate(object),
     applyDefaults: object => validator().applyDefaults(object),
     unknownFields: object => validator().unknownFields(object),
+    prunes: options?.prunes ?? false,
+    prune: object => validator().prune(object),
   }
 }
 

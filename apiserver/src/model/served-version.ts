@@ -92,7 +92,8 @@ export class ServedVersion {
     const declared = this.#declared
     if (declared === undefined) return hub
     const to = { apiVersion: this.apiVersion, name: this.name, content: this.content }
-    return this.#convert(hub, this.#hubContent, this.#model.version, to, () => declared.fromHub(copyOf(hub)))
+    const convert = () => declared.fromHub(copyOf(hub))
+    return this.schemas.prune(this.#convert(hub, this.#hubContent, this.#model.version, to, convert))
   }
 
   /**
@@ -166,11 +167,11 @@ function contentOf(result: unknown, schema: ContentSchema): Record<string, unkno
 function compiled(
   compile: CompileSchemas,
   schema: ContentSchema,
-  { sensitive: isSensitive }: Model,
+  { sensitive: isSensitive, prune: prunes }: Model,
   declared: ModelVersion | undefined,
 ): SchemaValidator {
   try {
-    return compile(schema, { isSensitive })
+    return compile(schema, { isSensitive, prunes })
   } catch (error) {
     if (declared === undefined || !(error instanceof ModelError)) throw error
     throw new ModelError(`version ${declared.name}: ${error.message}`, { cause: error })

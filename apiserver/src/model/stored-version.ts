@@ -11,14 +11,15 @@ type AtHub =
   | {
       /** The given one, unless it was converted. */
       readonly object: BareObject
-      /** False if the object differs from the stored one: it was converted, or a default was filled in. */
+      /** False if the object differs from the stored one: it was converted or pruned, or a default was filled in. */
       readonly isAsStored: boolean
       readonly failure?: undefined
     }
   | { readonly object?: undefined; readonly failure: ApiError }
 
 /**
- * Converts an object as it is stored to the hub and fills in the defaults of the schema, which may be newer than the object.
+ * Converts an object as it is stored to the hub, fills in the defaults of the schema and prunes unknown fields, if the model
+ * says so. The schema may be newer than the object.
  * The failure is a ConversionError, or a 503 if this server does not know the version: another server may.
  * @param raw may be changed: it gets the defaults of its version
  */
@@ -28,9 +29,10 @@ export function atHub(served: ServedModel, raw: BareObject): AtHub {
     raw.apiVersion === hub.apiVersion ? hub : versions.find(({ apiVersion }) => apiVersion === raw.apiVersion)
   if (version === undefined) return { failure: unknownVersion(served, raw) }
   const isCompleted = version.schemas.applyDefaults(raw)
-  if (version.isHub) return { object: raw, isAsStored: !isCompleted }
+  const object = version.schemas.prune(raw)
+  if (version.isHub) return { object, isAsStored: !isCompleted && object === raw }
   try {
-    return { object: toHubWithDefaults(served, version, raw), isAsStored: false }
+    return { object: toCompleteHub(served, version, object), isAsStored: false }
   } catch (error) {
     if (!isApiError(error)) throw error
     return { failure: error }
@@ -38,10 +40,10 @@ export function atHub(served: ServedModel, raw: BareObject): AtHub {
 }
 
 /** @throws ConversionError */
-function toHubWithDefaults(served: ServedModel, version: ServedVersion, raw: BareObject): BareObject {
+function toCompleteHub(served: ServedModel, version: ServedVersion, raw: BareObject): BareObject {
   const object = version.toHub(raw)
   served.schemas.applyDefaults(object)
-  return object
+  return served.schemas.prune(object)
 }
 
 function unknownVersion({ model, title }: ServedModel, { metadata, apiVersion }: BareObject): ApiError {
@@ -68,7 +70,7 @@ export function storedJson(
   if (version.isHub) return hubJson
   const stored = version.fromHub(object)
   version.schemas.applyDefaults(stored)
-  const lost = firstDifference(object, toHubWithDefaults(served, version, stored), [])
+  const lost = firstDifference(object, toCompleteHub(served, version, stored), [])
   if (lost !== undefined) {
     const problem = `${formatPath(lost)} is lost in ${version.name}, the version that objects are stored in`
     throw version.failure(object.metadata.name, served.hub.name, version.name, problem, new Error(problem))

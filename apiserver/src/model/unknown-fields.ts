@@ -1,6 +1,7 @@
-import { isRecord } from '@setpoint/controller-runtime/api'
+import { type ContentSchema, isRecord } from '@setpoint/controller-runtime/api'
 import { type FieldPath, formatPath } from './field-path.ts'
 import type { JsonObject } from './json-value.ts'
+import type { SchemaSubject } from './object-rules.ts'
 
 /**
  * Returns the paths of unknown fields in `value`, at most `limit`. Only an object whose schema has `properties` can have
@@ -11,6 +12,30 @@ export function findUnknownFields(schema: unknown, value: unknown, path: FieldPa
   const found: string[] = []
   if (limit > 0) visit(withBranches([schema]), value, path, field => found.push(formatPath(field)) < limit)
   return found
+}
+
+/**
+ * Returns an object without the unknown fields in its content, or the object itself if it has none. Copies what it
+ * changes.
+ * @param schema the schemas of the fields besides apiVersion, kind and metadata
+ */
+export function withoutUnknownFields<T extends SchemaSubject>(schema: ContentSchema, object: T): T {
+  const unknown: FieldPath[] = []
+  for (const field of Object.keys(object)) {
+    if (Object.hasOwn(schema, field))
+      visit(withBranches([schema[field]]), object[field], [field], path => unknown.push(path) > 0)
+    else if (!resourceFields.has(field)) unknown.push([field])
+  }
+  if (unknown.length === 0) return object
+  const kept = structuredClone(object)
+  for (const path of unknown) removeField(kept, path)
+  return kept
+}
+
+function removeField(object: object, path: FieldPath): void {
+  let parent: object = object
+  for (const step of path.slice(0, -1)) parent = Reflect.get(parent, step)
+  Reflect.deleteProperty(parent, path.at(-1) ?? '')
 }
 
 /** Reports unknown fields until `report` returns false. Returns false then, too. */
@@ -46,7 +71,7 @@ function visit(
   return true
 }
 
-/** The fields of every embedded resource, declared or not. */
+/** The fields of every object of the API, declared or not. */
 const resourceFields = new Set(['apiVersion', 'kind', 'metadata'])
 
 /** Returns true if the value can contain fields. */

@@ -39,7 +39,7 @@ import {
 } from './metadata.ts'
 import { badRequest, invalid } from './refusals.ts'
 import { uniqueLimits } from './unique-index.ts'
-import { checkUnknownFields, warningsOfUnknown } from './unknown-fields.ts'
+import { checkUnknownFields, unknownFieldsOf, warningsOfUnknown } from './unknown-fields.ts'
 import { serverUser, type WriteOptions } from './write-options.ts'
 
 /** An object that has passed every check and is ready to be stored. */
@@ -47,7 +47,7 @@ export interface Draft {
   readonly object: BareObject
   /** The object's JSON at the hub. The response contains it, and the stored bytes if objects are stored in the hub. */
   readonly json: string
-  /** The JSON to store, if the object keeps the version that it is stored in, and that is not the hub. */
+  /** The JSON to store, if the content stays as it is stored: in another version than the hub, or not pruned. */
   readonly rawJson?: string
   /** The unique values that the object must hold. */
   readonly reservations: Reservations
@@ -73,8 +73,9 @@ export interface ClientObject {
 
 /**
  * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, and null is
- * the same as an absent field, as in Kubernetes.
- * @throws ApiError 400 if it is not an object of the path's kind and version, or has unknown metadata under `Strict`
+ * the same as an absent field, as in Kubernetes. Unknown fields are removed if the model prunes them.
+ * @throws ApiError 400 if it is not an object of the path's kind and version, or under `Strict` has unknown metadata or
+ * fields that are pruned
  */
 export function readClientObject(
   version: ServedVersion,
@@ -94,7 +95,10 @@ export function readClientObject(
   const meta = readMetadata(metadata ?? {}, causes, notes)
   const warnings = [...warningsOfUnknown(notes.unknownFields, fieldValidation), ...notes.warnings]
   if (version.isBuiltIn) return { meta, content: withoutAllNulls(content), causes, warnings }
-  return { meta, content: dropsNulls ? version.withoutNulls(content) : content, causes, warnings }
+  const { schemas } = version
+  if (schemas.prunes) warnings.push(...warningsOfUnknown(unknownFieldsOf(schemas, content), fieldValidation))
+  const kept = schemas.prune(content)
+  return { meta, content: dropsNulls ? version.withoutNulls(kept) : kept, causes, warnings }
 }
 
 /** Kubernetes' clients in Go send null for fields that are not set. Copies what it changes. */
@@ -150,7 +154,8 @@ export function draftCreation(
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
   const object = composeObject(served.hub, metadata, converted.content ?? {})
   served.rules?.created?.(object)
-  const completed = runDefaultHook(served, withDefaults(served.schemas, object), undefined, 'object')
+  const defaulted = served.schemas.prune(withDefaults(served.schemas, object))
+  const completed = served.schemas.prune(runDefaultHook(served, defaulted, undefined, 'object'))
   return finishDraft(served, completed, undefined, 'object', causes, { ...options, ...converted })
 }
 
@@ -260,8 +265,8 @@ export function draftUpdate(
   if (seen.failure !== undefined) throw seen.failure
   if (stored.failure !== undefined && converted.content === undefined) throw stored.failure
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
-  const defaulted = withDefaults(served.schemas, object)
-  const hooked = runDefaultHook(served, defaulted, hub, scope)
+  const defaulted = served.schemas.prune(withDefaults(served.schemas, object))
+  const hooked = served.schemas.prune(runDefaultHook(served, defaulted, hub, scope))
   const completed = owners === undefined ? hooked : withOwners(hooked, previous, owners(defaulted))
   const differs = completed === object ? difference : differenceOf(completed, previous)
   const isDesired = differs.content || (differs.status && !served.model.subresources.status)

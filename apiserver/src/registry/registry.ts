@@ -227,7 +227,7 @@ export class Registry {
       force: patch.force,
     }
     const merge = (live: Parameters<typeof applyConfiguration>[1]) => {
-      const body = isRecord(patch.document) ? patch.document : {}
+      const body = isRecord(patch.document) ? version.schemas.prune(patch.document) : {}
       // Of this attempt: the next one sees another object.
       const causes = new Causes(config.causes)
       const applied = applyConfiguration(write, live, body, causes)

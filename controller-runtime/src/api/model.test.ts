@@ -177,6 +177,7 @@ describe('a model', () => {
     ['one category', { categories: 'all' }, 'categories must be an array of names'],
     ['an unknown scope', { scope: 'Global' }, "scope must be 'Cluster' or 'Namespaced'"],
     ['a text for sensitive', { sensitive: 'yes' }, 'sensitive must be true or false'],
+    ['a text for prune', { prune: 'yes' }, 'prune must be true or false'],
     ['the plural of namespaces', { plural: 'namespaces' }, 'which is reserved for paths'],
     ['a misspelled key', { indexs: [] }, 'unknown key indexs in defineModel, did you mean indexes?'],
     ['an unknown key', { uid: 'x' }, 'unknown key uid in defineModel, valid keys are group, version, kind'],

@@ -66,6 +66,11 @@ export interface ModelDeclaration<
    * has no bodies of its requests, and errors do not repeat its values. Default: false.
    */
   readonly sensitive?: boolean
+  /**
+   * True if fields that the schema does not declare are removed from objects, as in Kubernetes. Otherwise they are stored.
+   * Default: false.
+   */
+  readonly prune?: boolean
   /** Further versions that are served. `version` and `schema` are the hub, which indexes and controllers see. */
   readonly versions?: VersionDeclarations<V, NoInfer<S>>
   /** The version that objects are stored in. Default: the hub. */
@@ -88,6 +93,7 @@ const modelKeys: KeysOf<ModelDeclaration & { apiVersion: string }> = {
   names: true,
   scope: true,
   sensitive: true,
+  prune: true,
   versions: true,
   storedVersion: true,
   default: true,
@@ -116,6 +122,8 @@ export interface Model<T extends ApiObject = ApiObject> extends ModelHooks<T> {
   readonly scope: ModelScope
   /** True if its objects have secrets. */
   readonly sensitive: boolean
+  /** True if its objects have only the fields that the schema declares. */
+  readonly prune: boolean
   /** The versions other than the hub. */
   readonly versions: readonly ModelVersion[]
   /** The version that objects are stored in, if the declaration names one. Otherwise it is the hub. */
@@ -197,7 +205,9 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
 export interface ModelParts<T extends ApiObject>
   extends ModelHooks<T>,
     Pick<Model, 'group' | 'version' | 'kind' | 'singular' | 'plural'>,
-    Partial<Pick<Model, 'printerColumns' | 'shortNames' | 'categories' | 'names' | 'scope' | 'sensitive'>> {
+    Partial<
+      Pick<Model, 'printerColumns' | 'shortNames' | 'categories' | 'names' | 'scope' | 'sensitive' | 'prune'>
+    > {
   readonly subresources?: { readonly status?: boolean }
   readonly indexes: readonly IndexSpec<T>[]
   readonly storedVersion?: string | undefined
@@ -209,7 +219,7 @@ export function freezeModel<T extends ApiObject, S extends ContentSchema, V exte
 ) {
   const { group, version, kind, singular, plural, schema, subresources, indexes, storedVersion } = parts
   const { printerColumns = [], shortNames = [], categories = [], names = 'dns-label' } = parts
-  const { scope = 'Cluster', sensitive = false, versions = [] } = parts
+  const { scope = 'Cluster', sensitive = false, prune = false, versions = [] } = parts
   return Object.freeze({
     group,
     version,
@@ -226,6 +236,7 @@ export function freezeModel<T extends ApiObject, S extends ContentSchema, V exte
     names,
     scope,
     sensitive,
+    prune,
     versions: Object.freeze(versions.map(each => Object.freeze({ ...each }))),
     storedVersion,
     default: parts.default,
@@ -285,6 +296,7 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
     names = 'dns-label',
     scope = 'Cluster',
     sensitive = false,
+    prune = false,
   }: Readonly<Record<string, unknown>> = { ...declaration }
   if (!isRecord(schema) || !isRecord(schema.spec)) problems.push('schema.spec must be an OpenAPI v3 schema')
   else problems.push(...unknownKeys(schema, schemaKeys, 'schema'))
@@ -303,6 +315,7 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
     problems.push("names must be 'dns-label' or 'dns-subdomain'")
   if (scope !== 'Cluster' && scope !== 'Namespaced') problems.push("scope must be 'Cluster' or 'Namespaced'")
   if (typeof sensitive !== 'boolean') problems.push('sensitive must be true or false')
+  if (typeof prune !== 'boolean') problems.push('prune must be true or false')
   if (declaration.plural === 'namespaces' && declaration.group !== '')
     problems.push("plural must not be 'namespaces', which is reserved for paths")
   problems.push(
