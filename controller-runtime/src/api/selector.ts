@@ -222,16 +222,18 @@ function parseTerm(term: string, dialect: Dialect): Requirement {
     return existence(term, key, 'absent', dialect)
   }
   if (operator === '') {
-    if (rest !== '') throw new SelectorError(term, `expected an operator after ${JSON.stringify(key)}`)
-    return existence(term, key, 'exists', dialect)
+    if (rest === '') return existence(term, key, 'exists', dialect)
+    const word = /^(?:in|notin)(?=\s|$)/.exec(rest)?.[0]
+    if (word !== undefined) throw new SelectorError(term, `${word} needs a list in brackets, such as (a,b)`)
+    throw new SelectorError(term, `expected an operator after ${JSON.stringify(key)}`)
   }
   if (isComparison(operator)) {
     if (dialect === 'label') throw new SelectorError(term, 'a label selector cannot compare by order')
-    return { key, operator, values: [parseValue(term, rest)] }
+    return { key, operator, values: [parseValue(term, rest, dialect)] }
   }
   const wordOperator = operator === 'in' || operator === 'notin'
   const isList = wordOperator || (dialect === 'field' && rest.startsWith('('))
-  const values = isList ? parseList(term, rest, dialect) : [parseValue(term, rest)]
+  const values = isList ? parseList(term, rest, dialect) : [parseValue(term, rest, dialect)]
   if (dialect === 'label') {
     for (const value of values) {
       const problem = checkLabelValue(value)
@@ -270,14 +272,14 @@ function parseList(term: string, text: string, dialect: Dialect): string[] {
   }
   elements.push(inner.slice(start))
   return elements.map(element => {
-    const value = parseValue(term, element)
+    const value = parseValue(term, element, dialect)
     if (value === '' && dialect === 'field') throw new SelectorError(term, 'the list has an empty element')
     return value
   })
 }
 
 /** Unescapes a value. @throws SelectorError for an invalid escape or an unescaped special character. */
-function parseValue(term: string, text: string): string {
+function parseValue(term: string, text: string, dialect: Dialect): string {
   const trimmed = trimUnescaped(text)
   if (!/[,()=!\\]/.test(trimmed)) return trimmed
   let value = ''
@@ -291,13 +293,19 @@ function parseValue(term: string, text: string): string {
       }
       value += escaped
     } else if (/[,()=!]/.test(character)) {
-      throw new SelectorError(
-        term,
-        `${JSON.stringify(character)} in a value must be escaped with a backslash`,
-      )
+      throw new SelectorError(term, problemOfCharacter(character, at, dialect))
     } else value += character
   }
   return value
+}
+
+/** Label values have no such characters, so nobody should escape them. */
+function problemOfCharacter(character: string, at: number, dialect: Dialect): string {
+  const shown = JSON.stringify(character)
+  if (dialect === 'field') return `${shown} in a value must be escaped with a backslash`
+  return character === '(' && at === 0
+    ? 'a list of label values needs in or notin, such as key in (a,b)'
+    : `a label value cannot have ${shown}`
 }
 
 /** Trims white space, except an escaped trailing space. */
