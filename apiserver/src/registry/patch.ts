@@ -2,6 +2,7 @@ import { isRecord } from '@setpoint/controller-runtime/api'
 /** Applies and creates merge patches (RFC 7386). JSON patches are in `json-patch.ts`. */
 import { deepEqual, type JsonObject, setOwn } from '../model/index.ts'
 import { applyJsonPatch } from './json-patch.ts'
+import { badRequest } from './refusals.ts'
 import { applyStrategicMerge, type MergeType } from './strategic-merge/index.ts'
 
 export { applyJsonPatch, jsonPatchDefaults } from './json-patch.ts'
@@ -17,7 +18,10 @@ export type PatchType = Patch['type']
 /** Returns the patched object. Changes neither argument. @throws ApiError 400, 413, 422 */
 export function applyPatch(target: unknown, patch: Patch): unknown {
   if (patch.type === 'json') return applyJsonPatch(target, patch.document)
-  if (patch.type === 'merge') return applyMergePatch(target, patch.document)
+  if (patch.type === 'merge') {
+    if (!isRecord(patch.document)) throw badRequest('a merge patch must be an object')
+    return applyMergePatch(target, patch.document)
+  }
   return applyStrategicMerge(target, patch.document, patch.mergeType)
 }
 
