@@ -197,6 +197,7 @@ const cases: Readonly<Record<string, BadRequestCase>> = {
     body: [],
     options: { type: 'application/merge-patch+json' },
     code: 400,
+    says: /a merge patch must be an object/,
   },
   'a merge patch that breaks the object': {
     method: 'PATCH',
@@ -396,6 +397,33 @@ describe.each(stores)('bad input to the %s store', store => {
       expect(after.version).toBe(before.version)
     },
   )
+
+  const long = 'x'.repeat(5000)
+  it.each([
+    ['name', 'GET', long, {}],
+    ['value of dryRun', 'POST', `?dryRun=${long}`, {}],
+    ['value of fieldValidation', 'POST', `?fieldValidation=${long}`, {}],
+    ['content type', 'POST', '', { type: `text/${long}` }],
+    ['charset', 'POST', '', { type: `application/json; charset=${long}` }],
+    ['content encoding', 'POST', '', { headers: { 'content-encoding': long } }],
+    [
+      'value of force',
+      'PATCH',
+      `there?fieldManager=a&force=${long}`,
+      { type: 'application/apply-patch+yaml' },
+    ],
+    ['precondition', 'DELETE', 'there', {}],
+    ['value of watch', 'GET', `?watch=${long}`, {}],
+    ['version of a watch', 'GET', `?watch=1&version=${long}`, {}],
+    ['lifetime of a watch', 'GET', `?watch=1&timeoutSeconds=${long}`, {}],
+  ])('cuts a long %s that it repeats', async (_what, method, rest, options) => {
+    const body = method === 'GET' ? undefined : { ...valid, preconditions: { uid: [long] }, kind: undefined }
+    const path = rest === '' || rest.startsWith('?') ? `${items.path}${rest}` : items.at(rest)
+    const answer = await api.request(method, path, body, options)
+    refusalOf(answer, answer.status)
+    expect(answer.text).toContain('xxxxx')
+    expect(answer.text.length).toBeLessThan(1000)
+  })
 
   it('lists the allowed methods with a 405', async () => {
     const answer = await api.put(items.path, {})

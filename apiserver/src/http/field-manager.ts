@@ -1,4 +1,5 @@
 import { ApiError, type StatusCause } from '@setpoint/controller-runtime/api'
+import { quote } from '../model/index.ts'
 import { managerOfUserAgent, problemOfManager } from '../registry/index.ts'
 import { type ApiRequest, headerOf } from './api-request.ts'
 
@@ -35,7 +36,7 @@ export function readForce({ method, query }: ApiRequest, isApply: boolean): bool
   const value = force?.toLowerCase()
   if (value === undefined || value === 'false' || value === '0') return false
   if (value === 'true' || value === '1' || value === '') return true
-  throw new ApiError('BadRequest', `force ${JSON.stringify(force)} is not one of true, false`)
+  throw new ApiError('BadRequest', `force ${quote(force)} is not one of true, false`)
 }
 
 /** The kind of the options of each method, as Kubernetes names it in errors. */

@@ -6,6 +6,7 @@ import {
   toRevision,
 } from '@setpoint/controller-runtime/api'
 import type { ModelCache } from '../cache/index.ts'
+import { quote } from '../model/index.ts'
 import { parseSelector, selectNamespace } from '../query/index.ts'
 import { badRequest } from '../registry/index.ts'
 import { type WatchRequest, watchDefaults } from '../watch/index.ts'
@@ -32,7 +33,7 @@ export function readWatchRequest(
   const sendInitialEvents = readBoolean(query, 'sendInitialEvents')
   const match = query.get('resourceVersionMatch')
   if (match !== null && match !== '' && match !== 'NotOlderThan')
-    throw badRequest(`resourceVersionMatch ${JSON.stringify(match)}: a watch supports only NotOlderThan`)
+    throw badRequest(`resourceVersionMatch ${quote(match)}: a watch supports only NotOlderThan`)
   const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
   const selector = parseSelector(query, cache.served.indexes)
   const initialEvents = sendInitialEvents ?? after === undefined
@@ -59,10 +60,10 @@ function readVersion(query: URLSearchParams, lastEventId: string | undefined): R
     }
   }
   for (const value of given) {
-    if (!isVersion(value))
-      throw badRequest(`the version ${JSON.stringify(value.slice(0, 40))} is not a decimal number`)
+    if (!isVersion(value)) throw badRequest(`the version ${quote(value)} is not a decimal number`)
   }
-  if (given.size > 1) throw badRequest(`version and resourceVersion differ: ${[...given].join(', ')}`)
+  if (given.size > 1)
+    throw badRequest(`version and resourceVersion differ: ${[...given].map(quote).join(', ')}`)
   const [text] = given
   if (text === undefined || /^0+$/.test(text)) return undefined
   try {
@@ -90,7 +91,7 @@ export function readBoolean(query: URLSearchParams, parameter: string): boolean 
     case '0':
       return false
     default:
-      throw badRequest(`${parameter} ${JSON.stringify(value)} is not true or false`)
+      throw badRequest(`${parameter} ${quote(value)} is not true or false`)
   }
 }
 
@@ -101,8 +102,7 @@ function readLifetime(query: URLSearchParams): number {
   const { minLifetimeMs, maxLifetimeMs } = watchDefaults
   const text = query.get('timeoutSeconds')
   if (text !== null && text !== '') {
-    if (!/^\d+$/.test(text))
-      throw badRequest(`timeoutSeconds ${JSON.stringify(text)} is not a number of seconds`)
+    if (!/^\d+$/.test(text)) throw badRequest(`timeoutSeconds ${quote(text)} is not a number of seconds`)
     const seconds = Number(text)
     if (seconds > 0) return Math.min(seconds * 1000, longestTimerMs)
   }

@@ -12,7 +12,7 @@ import {
   protobufType,
   strategicMergeType,
 } from '../kubernetes/index.ts'
-import { type DecodedBody, decodeBody, decodeDocument, shorten } from '../model/index.ts'
+import { type DecodedBody, decodeBody, decodeDocument, quote } from '../model/index.ts'
 import {
   badRequest,
   type Deletion,
@@ -71,7 +71,7 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
     fieldValidation !== 'Ignore' &&
     fieldValidation !== ''
   ) {
-    throw badRequest(`fieldValidation ${JSON.stringify(fieldValidation)} is not one of Strict, Warn, Ignore`)
+    throw badRequest(`fieldValidation ${quote(fieldValidation)} is not one of Strict, Warn, Ignore`)
   }
   return {
     dryRun: readDryRun(query.getAll('dryRun')),
@@ -87,8 +87,7 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
 function readDryRun(values: readonly unknown[]): boolean {
   const given = values.filter(value => value !== '')
   for (const value of given) {
-    if (value !== 'All')
-      throw badRequest(`dryRun ${JSON.stringify(value)} is not supported, the only value is All`)
+    if (value !== 'All') throw badRequest(`dryRun ${quote(value)} is not supported, the only value is All`)
   }
   return given.length > 0
 }
@@ -194,14 +193,14 @@ function documentType<T>(request: ApiRequest, types: Readonly<Record<string, T>>
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8' && charset !== 'us-ascii') {
     throw new ApiError(
       'UnsupportedMediaType',
-      `the charset ${JSON.stringify(charset)} is not supported, only utf-8 is`,
+      `the charset ${quote(charset)} is not supported, only utf-8 is`,
     )
   }
   const encoding = headerOf(request.headers, 'content-encoding')
   if (encoding && encoding.toLowerCase() !== 'identity') {
     throw new ApiError(
       'UnsupportedMediaType',
-      `the content encoding ${JSON.stringify(encoding)} is not supported; send the body without an encoding`,
+      `the content encoding ${quote(encoding)} is not supported; send the body without an encoding`,
     )
   }
   return meaning
@@ -210,7 +209,7 @@ function documentType<T>(request: ApiRequest, types: Readonly<Record<string, T>>
 function unsupported(given: string, types: object): ApiError {
   return new ApiError(
     'UnsupportedMediaType',
-    `the content type ${JSON.stringify(given)} is not supported here, only ${Object.keys(types).join(' and ')}`,
+    `the content type ${quote(given)} is not supported here, only ${Object.keys(types).join(' and ')}`,
   )
 }
 
@@ -242,7 +241,7 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
       .filter(value => value !== undefined && value !== null && value !== '')
       .map(value => {
         if (typeof value !== 'string')
-          throw badRequest(`a precondition must be a string, not ${JSON.stringify(value)}`)
+          throw badRequest(`a precondition must be a string, not ${quote(value)}`)
         return value
       })
   const uids = new Set(texts(query.get('uid'), given.uid))
@@ -282,7 +281,7 @@ function readPropagation(policy: unknown, orphanDependents: unknown): Propagatio
   }
   const known = propagationPolicies.find(name => name === asked)
   if (known === undefined && asked !== undefined) {
-    const message = `${shorten(JSON.stringify(asked), 100)} is not one of ${propagationPolicies.join(', ')}`
+    const message = `${quote(asked)} is not one of ${propagationPolicies.join(', ')}`
     throw invalidOptions('DELETE', { reason: 'FieldValueNotSupported', field: 'propagationPolicy', message })
   }
   return known

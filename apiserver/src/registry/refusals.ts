@@ -21,12 +21,17 @@ export const retryAfterSeconds = 1
 
 function detailsOf(served: ServedModel, key?: ObjectKey): StatusDetails {
   const { group, plural } = served.model
-  return key === undefined ? { group, kind: plural } : { group, kind: plural, name: served.nameIn(key) }
+  return key === undefined ? { group, kind: plural } : { group, kind: plural, name: nameIn(served, key) }
+}
+
+/** A path may have a name that is longer than any object's. */
+function nameIn(served: ServedModel, key: ObjectKey): string {
+  return shorten(served.nameIn(key), nameLimits.name)
 }
 
 /** Returns the kind and the name for messages. As in Kubernetes, without the namespace. */
 function shown(served: ServedModel, key: ObjectKey): string {
-  return `${served.title} ${JSON.stringify(served.nameIn(key))}`
+  return `${served.title} ${JSON.stringify(nameIn(served, key))}`
 }
 
 export function notFound(served: ServedModel, key: ObjectKey): ApiError {
