@@ -1,3 +1,6 @@
+import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { afterEach, describe, expect, test, vi } from 'vitest'
@@ -256,6 +259,42 @@ describe('a watch on etcd', () => {
     await expect(watch.ended).rejects.toBeInstanceOf(CompactedError)
     expect(watch.reached).toBe(current)
   })
+
+  test.each(['open', 'reopened'])(
+    'ends with CompactedError when it is %s and a restored store has grown past its position',
+    async which => {
+      const folder = await mkdtemp(join(tmpdir(), 'setpoint-restored-'))
+      cleanups.push(() => rm(folder, { recursive: true }))
+      const [dataDir, older] = [join(folder, 'data'), join(folder, 'older')]
+      const etcd = await etcdForTest({ dataDir })
+      const direct = await storageForTest([etcd])
+      await commit(direct, put('objects/kept', '1'))
+      await etcd.kill('SIGTERM')
+      await cp(dataDir, older, { recursive: true })
+      await etcd.restart()
+
+      const proxy = await proxyForTest(etcd)
+      const storage = await storageForTest([proxy])
+      let watch = follow(storage, '', zeroRevision)
+      await watch.reaches(await commitWhenBack(direct, put('objects/lost', '1')))
+      const { reached } = watch
+      if (which === 'reopened') await watch.stop()
+      await proxy.refuse()
+      await etcd.kill()
+      await rm(dataDir, { recursive: true })
+      await cp(older, dataDir, { recursive: true })
+      // The terms of the two histories are the same: each has had two elections.
+      await etcd.restart()
+      let grown = zeroRevision
+      while (grown <= reached) grown = await commitWhenBack(direct, put('objects/kept', '2'))
+      await proxy.accept()
+      if (which === 'reopened') watch = follow(storage, '', reached)
+      await expect(watch.reaches(grown)).rejects.toSatisfy(
+        error => error instanceof CompactedError && error.replaced,
+      )
+      expect(watch.reached).toBe(reached)
+    },
+  )
 
   test('reports that the store was replaced between two watches, even if compaction rejects the second', async () => {
     const etcd = await etcdForTest()

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
 import { parseRevision, type Revision, toRevision } from '@setpoint/controller-runtime/api'
-import type { IEvent, IRangeRequest, IResponseHeader, IWatchResponse } from 'etcd3'
+import type { IEvent, IKeyValue, IRangeRequest, IRangeResponse, IWatchResponse } from 'etcd3'
 import { type Change, CompactedError, type WatchBatch } from '../contract.ts'
 import { backoffMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
@@ -36,6 +36,8 @@ export interface WatcherOptions {
  */
 export interface Lineage {
   mark: StoreMark | undefined
+  /** The tip at the position of the watch of the whole log. Its value identifies the transaction that put it. */
+  tip?: { readonly position: Revision; readonly pair: IKeyValue | undefined }
 }
 
 interface StoreMark {
@@ -59,12 +61,16 @@ export class Watcher {
   readonly #options: WatcherOptions
   readonly #tail: PartialRevision
   #position: Revision
+  /** Only a watch of the whole log is delivered the tip. */
+  readonly #followsTip: boolean
+  #tip: IKeyValue | undefined
   #failures = 0
 
   constructor(options: WatcherOptions) {
     this.#options = options
     this.#position = options.after
     this.#tail = new PartialRevision(options.keyspace, Keyspace.coversOwn(options.prefix))
+    this.#followsTip = Keyspace.coversOwn(options.prefix) && options.until === undefined
   }
 
   /** @throws CompactedError */
@@ -124,6 +130,7 @@ export class Watcher {
         silence.reading = false
         if (isReplay(response.events, start)) await this.#checkHistory(connection, this.#position)
         this.#position = batch.revision
+        this.#noteTip()
         yield batch
         if (batch.revision >= end) return
         silence.reading = true
@@ -154,6 +161,8 @@ export class Watcher {
     }
     // Responses to progress requests belong to no watcher, and overtake changes on older servers.
     if (response.watch_id === '-1') return undefined
+    const { tip } = this.#options.keyspace
+    this.#tip = response.events.findLast(({ kv }) => kv.key.equals(tip))?.kv ?? this.#tip
     const last = response.events.at(-1)
     if (last === undefined) {
       const revision = parseRevision(checkedHeader(response.header).revision)
@@ -184,13 +193,14 @@ export class Watcher {
    * etcd does not report three things itself. A watch from a future revision waits silently until the store gets
    * there, with other changes. A restored store continues another history. A watch from exactly the compacted revision
    * is accepted, although a deletion there is forgotten. A linearizable read at `position` fails if that revision is
-   * compacted or not reached, and a lagging member does not mislead it.
+   * compacted or not reached, and a lagging member does not mislead it. If a restored store has already grown past
+   * `position`, its tip at `position` is that of another transaction.
    */
   async #checkHistory(connection: Connection, position: Revision): Promise<Revision> {
-    const { keyspace } = this.#options
-    let header: IResponseHeader
+    const { keyspace, lineage } = this.#options
+    let response: IRangeResponse
     try {
-      header = await this.#ask(connection, { key: keyspace.tip, revision: position })
+      response = await this.#ask(connection, { key: keyspace.tip, revision: position })
     } catch (error) {
       if (!(error instanceof CallError) || error.code !== grpcStatus.outOfRange) throw error
       if (error.message.includes('future'))
@@ -202,11 +212,28 @@ export class Watcher {
       await this.#ask(connection, { key: keyspace.tip })
       throw new CompactedError(`the changes after revision ${position} are compacted`)
     }
-    return parseRevision(header.revision)
+    if (this.#followsTip) {
+      const known = lineage.tip?.position === position ? lineage.tip.pair : undefined
+      const [tip] = response.kvs
+      // The tip of a fragment may belong to a revision after the position.
+      if (known && parseRevision(known.mod_revision) <= position && !tip?.value.equals(known.value)) {
+        delete lineage.tip
+        throw new CompactedError(`this store has other changes up to revision ${position}`, {
+          replaced: true,
+        })
+      }
+      this.#tip ??= tip
+      this.#noteTip()
+    }
+    return parseRevision(checkedHeader(response.header).revision)
   }
 
-  /** Makes a linearizable read for its header. @throws CompactedError if the store was replaced. */
-  async #ask(connection: Connection, request: IRangeRequest): Promise<IResponseHeader> {
+  #noteTip(): void {
+    if (this.#followsTip) this.#options.lineage.tip = { position: this.#position, pair: this.#tip }
+  }
+
+  /** Makes a linearizable read, and checks its header. @throws CompactedError if the store was replaced. */
+  async #ask(connection: Connection, request: IRangeRequest): Promise<IRangeResponse> {
     const { lineage, signal, until } = this.#options
     // Taken before the request: a slow response may come from an earlier term than one seen meanwhile.
     const known = lineage.mark
@@ -220,7 +247,7 @@ export class Watcher {
         { replaced: true },
       )
     }
-    return header
+    return response
   }
 }
 
