@@ -177,6 +177,27 @@ describe('a migration', () => {
     expect((await note()).revision).toBe(revision)
     await passUntil(async () => (await note()).revision !== revision)
     await passUntil(isFinished)
-    expect((await note()).value).toMatchObject({ total: 1, done: 0, failed: 1 })
+    expect((await note()).value).toMatchObject({ total: 3, done: 2, failed: 1 })
+  })
+
+  it('that another server takes over still counts every object once', async () => {
+    await store([1, 2, 3])
+    let written = 0
+    const killed = await server({
+      ...bound(storage),
+      transact(transaction, options) {
+        const isObject = transaction.onSuccess.some(({ key }) => key.startsWith('objects/'))
+        // After two objects and before the next note of its progress.
+        if (isObject && ++written > 2) return new Promise(() => {})
+        return storage.transact(transaction, options)
+      },
+    })
+    void killed.run()
+    await expect.poll(() => written).toBe(3)
+    expect((await note()).value).toMatchObject({ total: 3, done: 0 })
+    const second = await server()
+    void second.run()
+    await passUntil(isFinished)
+    expect((await note()).value).toMatchObject({ total: 3, done: 3, failed: 0 })
   })
 })

@@ -112,8 +112,14 @@ export class VersionMigration {
     } else if (state !== undefined && state.holder !== this.#id) {
       if (this.#noteAgeMs() < expiryMs) return beatMs
     }
-    const resumed = state?.to === to.name && !state.finished ? state.done : 0
-    await this.#migrate({ stored, recordRevision: revision, to, resumed, note: pair })
+    const isUnfinished = state?.to === to.name && (!state.finished || state.failed > 0)
+    await this.#migrate({
+      stored,
+      recordRevision: revision,
+      to,
+      before: isUnfinished ? state : undefined,
+      note: pair,
+    })
     return 0
   }
 
@@ -121,14 +127,14 @@ export class VersionMigration {
     stored,
     recordRevision,
     to,
-    resumed,
+    before,
     note,
   }: {
     stored: StoredVersions
     recordRevision: Revision
     to: ServedVersion
-    /** Objects that have been migrated before an interruption. */
-    resumed: number
+    /** The progress before an interruption, or before failed objects are tried again. */
+    before: MigrationState | undefined
     note: KeyValue | undefined
   }): Promise<void> {
     const { storage, records, served, signal, log } = this.#parts
@@ -137,18 +143,20 @@ export class VersionMigration {
     const counts = await countVersions({ storage, served, signal })
     counts.delete(to.name)
     const left = [...counts.values()].reduce((sum, count) => sum + count, 0)
+    // A server that was killed had migrated more than its last note says. So what is no longer left counts as done.
+    const total = before === undefined ? left : Math.max(before.total, before.done + left)
     let state: MigrationState = {
       to: to.name,
       holder: this.#id,
-      total: resumed + left,
-      done: resumed,
+      total,
+      done: total - left,
       failed: 0,
       failures: [],
       finished: false,
     }
     let revision = await this.#note(state, note?.modRevision ?? zeroRevision)
     let notedAt = this.#clock.monotonic()
-    log.info({ resource, to: to.name, total: state.total, done: resumed }, 'migrating stored objects')
+    log.info({ resource, to: to.name, total, done: state.done }, 'migrating stored objects')
     await migrateStoredVersions({
       storage,
       records,
@@ -169,8 +177,11 @@ export class VersionMigration {
         notedAt = this.#clock.monotonic()
       },
     })
-    const { done, failed } = state
-    const finished = { ...state, total: done + failed, finished: true }
+    const { failed } = state
+    // Objects that were deleted, written or migrated by other servers meanwhile are done, too.
+    const all = Math.max(total, state.done + failed)
+    const done = all - failed
+    const finished = { ...state, total: all, done, finished: true }
     if (failed > 0) await this.#note(finished, revision)
     else {
       // With one transaction, because without the old version in the record no server would finish the note.
