@@ -38,6 +38,9 @@ describe('a cron expression', () => {
 
   test.each([
     ['60 * * * *', /"60 \* \* \* \*" is not valid: .*minute/],
+    ['0 0 32 * *', /is not valid: Invalid value for day$/],
+    ['0 0 * 13 *', /is not valid: Invalid value for month$/],
+    ['@every 5m', /use an interval such as/],
     ['* * * *', /use an interval such as '30s', '5m' or '2h', or a cron expression of five fields/],
     ['0 * * * * *', /five fields/],
     ['2031-01-01T00:00:00', /five fields/],

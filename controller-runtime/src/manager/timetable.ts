@@ -37,12 +37,14 @@ function readInterval(expression: string, intervalMs: number): Timetable {
 function readCron(expression: string): Timetable {
   const fields = expression.trim().split(/\s+/)
   // The library also accepts seconds, years and single dates.
-  if (fields.length !== 5 && !expression.startsWith('@')) throw invalid(expression, `use ${accepted}`)
+  if (fields.length !== 5 && !/^@\w+$/.test(expression)) throw invalid(expression, `use ${accepted}`)
   let cron: Cron
   try {
     cron = new Cron(expression, { mode: '5-part', timezone: 'UTC', paused: true })
   } catch (error) {
-    throw invalid(expression, errorMessage(error).replace(/^CronPattern: /, ''))
+    // The library counts days and months from 0, so its numbers would not be those of the expression.
+    const problem = errorMessage(error).replace(/^CronPattern: /, '')
+    throw invalid(expression, problem.replace(/^(Invalid value for \w+): \d+$/, '$1'))
   }
   const next = (afterMs: number) => cron.nextRun(new Date(afterMs))?.getTime() ?? Number.POSITIVE_INFINITY
   if (next(0) === Number.POSITIVE_INFINITY) throw invalid(expression, 'there is no such day')
