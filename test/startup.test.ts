@@ -1,9 +1,12 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { Api, refusalOf } from './support/api.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
 import { freePort } from './support/ports.ts'
-import { spawnProgram, startServer } from './support/server.ts'
+import { runProgram, spawnProgram, startServer } from './support/server.ts'
 import { imports } from './support/tools.ts'
 
 const pathOf = (name: string) => fileURLToPath(new URL(`../apiserver/src/${name}`, import.meta.url))
@@ -51,5 +54,20 @@ test('a server whose store was never reached says so, and where the API is', asy
     expect(refusalOf(await api.get('/'), 404).message).toContain('see /apis, or /docs')
   } finally {
     await server.kill('SIGTERM')
+  }
+})
+
+test('a server whose port is in use says so in one line', async () => {
+  const first = await startServer()
+  const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-data-'))
+  try {
+    const listen = `127.0.0.1:${first.port}`
+    const { code, stderr } = await runProgram(['serve', '--listen', listen, '--data-dir', dataDir])
+    expect(code).toBe(1)
+    expect(stderr).toContain(`setpoint: cannot listen on ${listen}: the port is in use`)
+    expect(stderr).not.toContain('EADDRINUSE')
+  } finally {
+    await first.stop()
+    await rm(dataDir, { recursive: true })
   }
 })

@@ -154,7 +154,10 @@ export class ApiServer {
       connections.release(message.socket)
       void upgrades.handle(message, socket, head)
     })
-    server.on('error', error => log.error({ err: error }, 'failed to accept connection'))
+    // The caller of listen() reports its error.
+    server.on('error', error => {
+      if (server.listening) log.error({ err: error }, 'failed to accept connection')
+    })
     server.on('clientError', (error: Error & { code?: string }, socket) => {
       if (error.code === 'ECONNRESET' || !(socket instanceof Socket)) socket.destroy()
       else connections.refuse(socket, malformedRequest(error))
