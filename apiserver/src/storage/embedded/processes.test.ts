@@ -108,6 +108,17 @@ describe('a data folder', () => {
     }
   })
 
+  test('with a store whose pages were overwritten is rejected, with the remedy', async () => {
+    await (await openEmbeddedStorage({ dataDir })).close()
+    const path = join(dataDir, 'store.mdb')
+    const bytes = await readFile(path)
+    // The first two pages name the roots of the trees.
+    await writeFile(path, bytes.fill(0, 2 * 4096))
+    const opened = openEmbeddedStorage({ dataDir })
+    await expect(opened).rejects.toBeInstanceOf(StoreFolderError)
+    await expect(opened).rejects.toThrow(`${path} is damaged, restore a backup: MDB_`)
+  })
+
   test('written by a newer version is rejected, and opens with that version', async () => {
     await (await openEmbeddedStorage({ dataDir })).close()
     await setFormat('{"store":"setpoint","version":2}')

@@ -109,7 +109,7 @@ export class StoreFile {
       return file
     } catch (error) {
       await root.close()
-      throw error
+      throw damageOf(path, error) ?? error
     }
   }
 
@@ -245,6 +245,13 @@ export class StoreFile {
     const bytes = this.#meta.get(stateKey, { transaction: this.#snapshot })
     return bytes ? decodeState(bytes) : emptyState
   }
+}
+
+/** Returns an error with the remedy if LMDB's error says that pages of the file are damaged. */
+function damageOf(path: string, error: unknown): StoreFolderError | undefined {
+  const message = errorMessage(error)
+  if (!/^MDB_(BAD_TXN|CORRUPTED|INVALID|PAGE_NOTFOUND|PANIC)/.test(message)) return undefined
+  return new StoreFolderError(`${path} is damaged, restore a backup: ${message}`, { cause: error })
 }
 
 function openTable(root: RootDatabase<Buffer, Buffer>, name: string): Database<Buffer, Buffer> {
