@@ -19,6 +19,7 @@ describe('the log of the program', () => {
     dir = await mkdtemp(join(tmpdir(), 'setpoint-logs-'))
     const setup = `plugin.routes('api.noisy.example.com/v1', r => r
       .get('/fill', async ({ log }) => { for (let at = 0; at < 100; at++) log.info({ at, text: 'x'.repeat(20_000) }, 'filling'); return { body: {} } })
+      .get('/warn', async () => { process.emitWarning('slow disk'); process.emitWarning('old call', 'DeprecationWarning'); return { body: {} } })
       .get('/fail', async () => { throw new Error('on purpose') }))`
     plugin = await writePlugin({ 'index.js': pluginModule('noisy', { setup }) })
   })
@@ -70,6 +71,15 @@ describe('the log of the program', () => {
     await api.get(`${routes}/fill`)
     program.child.kill('SIGTERM')
     expect(await once(program.child, 'exit')).toEqual([0, null])
+  })
+
+  it('has the warnings of Node.js as lines, deprecations at the level debug', async () => {
+    const { program, api } = await start()
+    await api.get(`${routes}/warn`)
+    await program.says(/slow disk/, 'stderr')
+    const { stderr } = await program.kill('SIGTERM')
+    for (const line of stderr.trimEnd().split('\n')) expect(() => JSON.parse(line)).not.toThrow()
+    expect(stderr).not.toContain('old call')
   })
 
   it('is complete at the exit', async () => {

@@ -1,5 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
-import type { ProgramLog } from '../log/index.ts'
+import type { Logger, ProgramLog } from '../log/index.ts'
 import { isFaultOfSomePlugin, pluginAtFault } from '../plugins/index.ts'
 
 /**
@@ -26,6 +26,18 @@ export function handleFaults(log: ProgramLog): void {
       log.logger.fatal({ err: error, origin }, 'uncaught exception, exiting')
       void log.flush().then(() => process.exit(1))
     }
+  })
+}
+
+/**
+ * Logs the warnings of Node.js, which Node prints as plain text between the lines of the log. Operators cannot act on
+ * deprecations, so these are logged at the level debug.
+ */
+export function logWarnings(log: Logger): void {
+  process.removeAllListeners('warning')
+  process.on('warning', warning => {
+    const level = warning.name === 'DeprecationWarning' ? 'debug' : 'warn'
+    log[level]({ err: warning }, 'warning of Node.js')
   })
 }
 

@@ -3,7 +3,7 @@ import { ProgramLog } from '../log/index.ts'
 import { checkSource, PluginLoadError } from '../plugins/index.ts'
 import { startControllers } from './controllers.ts'
 import { exitCodes } from './exit-codes.ts'
-import { handleFaults } from './faults.ts'
+import { handleFaults, logWarnings } from './faults.ts'
 import { type LogOptions, type ServeOptions, UsageError } from './flags.ts'
 import { startServer } from './server.ts'
 
@@ -23,6 +23,7 @@ export async function runUntilStopped(
   const log = programLog.logger
   for (const warning of warnings) log.warn({}, warning)
   handleFaults(programLog)
+  logWarnings(log)
   const signals = new StopSignals()
   const { line, running } = await start(programLog, signals.stop)
   // Without a reader of the line, the server still serves.
