@@ -120,6 +120,17 @@ describe('SIGTERM', () => {
     },
   )
 
+  it('and SIGHUP stop the server alike, and several SIGHUP of a closing terminal do not force it', async () => {
+    world = await startWorld('embedded', ['items-plugin'])
+    const { server } = world
+    process.kill(server.pid, 'SIGHUP')
+    await eventually(() => expect(server.stderr()).toContain('"msg":"stopping'))
+    const exit = server.kill('SIGHUP')
+    const { code, signal, stderr } = await exit
+    expect({ code, signal }).toEqual({ code: 0, signal: null })
+    expect(stderr).toContain('"msg":"stopped"')
+  })
+
   it('lets a route of a plugin finish its request, and does not abort its signal', async () => {
     const setup = `plugin.routes('api.polite.example.com/v1', r => r.get('/wait', async ({ signal }) => {
       await new Promise((resolve, reject) => {

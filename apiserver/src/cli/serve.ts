@@ -92,7 +92,10 @@ async function start(
   return { line: `setpoint listening on ${running.url}`, running }
 }
 
-/** SIGTERM or SIGINT: the first asks to stop, the second forces it, the third ends the process at once. */
+/**
+ * SIGTERM or SIGINT: the first asks to stop, the second forces it, the third ends the process at once. SIGHUP only asks
+ * to stop, because a closing terminal may send it several times.
+ */
 class StopSignals {
   readonly #stop = new AbortController()
   // Until something runs, the second signal ends the process.
@@ -107,6 +110,7 @@ class StopSignals {
       else process.exit(exitCodes.failure)
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+    process.on('SIGHUP', () => this.#stop.abort())
   }
 
   /** Aborts with the first signal. */
