@@ -6,7 +6,8 @@ import { Page, type PageObject } from './page.ts'
 /** Writes each page to an HTML file in a folder, and removes the file before the deleted page goes. */
 export function writeSite(controller: ControllerBuilder<PageObject>, folder: string): void {
   controller
-    // Runs at the start, after each change, and again with back-off if it throws. It must be idempotent.
+    // Runs at the start, after each change of more than the status, and again with back-off if it throws.
+    // It must be idempotent.
     .reconcile(async (page, { client, log, signal }) => {
       const file = fileOf(folder, page.metadata.name)
       await mkdir(folder, { recursive: true })
