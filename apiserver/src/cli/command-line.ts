@@ -43,9 +43,8 @@ are a list in the configuration file:
 
 /** For `dev`. */
 const sourcesOfDev = `
-A setting is taken from the command line, else from the environment, else from the configuration file, which can also
-have the settings of the plugin. An empty environment variable counts as absent. The store is .setpoint in the folder
-of the plugin by default, and the log is text:
+A setting is taken from the command line, else from the environment, else from the configuration file. An empty
+environment variable counts as absent. The file can also have the settings of the plugin:
 
   listen: 127.0.0.1:9000
   plugins:
@@ -109,14 +108,14 @@ export function readArguments(argv: readonly string[]): Arguments {
 }
 
 function optionOf(flag: Flag, command: CommandName, given: Map<Flag, string[]>): Option {
+  const { bare, placeholder, description, default: fallback } = { ...flag, ...flag.differs?.[command] }
   const notes = [
     ...(flag.kind === 'repeatable' ? ['repeatable'] : []),
-    ...(flag.default === undefined ? [] : [`default: ${flag.default}`]),
+    ...(fallback === undefined ? [] : [`default: ${fallback}`]),
     environmentName(flag, command),
   ]
-  const { bare, placeholder } = flag
   const value = bare === undefined ? `<${placeholder}>` : `[${placeholder}]`
-  const option = new Option(`--${flag.name} ${value}`, `${flag.description} (${notes.join(', ')})`)
+  const option = new Option(`--${flag.name} ${value}`, `${description} (${notes.join(', ')})`)
   if (bare !== undefined) option.preset(bare)
   return option.argParser((text: string) => {
     // More likely a forgotten value than a value.

@@ -26,6 +26,8 @@ export interface Flag {
   readonly description: string
   /** The commands that take the flag. */
   readonly commands: readonly CommandName[]
+  /** What the help of a command says instead. */
+  readonly differs?: Partial<Readonly<Record<CommandName, Partial<Pick<Flag, 'default' | 'description'>>>>>
   /** True if its variable is that of the flag of `serve` with the same name, because both mean the same. */
   readonly meansTheSame?: true
 }

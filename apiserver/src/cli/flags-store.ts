@@ -27,6 +27,7 @@ export const storeFlags = Object.freeze({
     default: './.setpoint',
     description: 'directory of the embedded store',
     commands: ['serve', 'dev'],
+    differs: { dev: { default: '.setpoint in the folder of the plugin' } },
     read: readDirectory,
   }),
   etcdEndpoints: {

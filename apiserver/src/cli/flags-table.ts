@@ -47,6 +47,7 @@ export const flags = Object.freeze({
     default: '127.0.0.1:8090',
     description: 'address to serve on; port 0 picks a free port; write an IPv6 address in brackets',
     commands: ['serve', 'dev', 'kubeconfig'],
+    differs: { kubeconfig: { description: "the server's --listen" } },
     read: readListenAddress,
   }),
   basePath: value({
@@ -55,6 +56,7 @@ export const flags = Object.freeze({
     default: '/',
     description: 'prefix of every path of the API',
     commands: ['serve', 'kubeconfig'],
+    differs: { kubeconfig: { description: "the server's --base-path" } },
     read: readBasePath,
   }),
   server: value({
@@ -66,7 +68,7 @@ export const flags = Object.freeze({
   kubeconfigServer: value({
     name: 'server',
     placeholder: 'URL',
-    description: 'URL of the API with its base path; by default that of --listen and --base-path',
+    description: 'URL of the API with its base path; by default that of --listen, --base-path and --tls-cert',
     meansTheSame: true,
     commands: ['kubeconfig'],
     read: readServerUrl,
@@ -135,6 +137,7 @@ export const flags = Object.freeze({
     placeholder: 'FILE',
     description: 'certificate (PEM) for HTTPS; reloaded when it changes; needs --tls-key',
     commands: ['serve', 'kubeconfig'],
+    differs: { kubeconfig: { description: "the server's --tls-cert, which makes the URL https; not read" } },
     read: readPemFile,
   }),
   tlsKey: value({
@@ -239,6 +242,7 @@ export const flags = Object.freeze({
     default: 'auto',
     description: 'the form of log lines; auto: text when standard error is a terminal, else JSON',
     commands: ['serve', 'dev', 'service-account-token'],
+    differs: { dev: { default: 'text', description: 'the form of log lines' } },
     read: oneOf('auto', 'json', 'text'),
   }),
   user: value({

@@ -798,6 +798,16 @@ describe('help and version', () => {
     },
   )
 
+  it.each([
+    ['dev', 'default: .setpoint in the folder of the plugin, SETPOINT_DATA_DIR'],
+    ['dev', 'default: text, SETPOINT_LOG_FORMAT'],
+    ['kubeconfig', "--listen <HOST:PORT> the server's --listen (default: 127.0.0.1:8090, SETPOINT_LISTEN)"],
+  ])('of %s says what a flag means there: %s', (command, text) => {
+    const help = parseCommandLine([command, '--help'], {})
+    if (help.command !== 'help') throw new Error('did not return help')
+    expect(help.text.replace(/\s+/g, ' ')).toContain(text)
+  })
+
   it('shows every flag of serve with its default and its name in the environment', () => {
     const help = parse(['--help'])
     if (help.command !== 'help') throw new Error('did not return help')
