@@ -121,6 +121,13 @@ describe('without authentication', () => {
       .toEqual([`curl -s ${server.url}${path}`])
     expect(page.errors).toEqual([])
   })
+
+  it('the page /docs fits on a phone, with its long paths', async () => {
+    const page = await browser.page(`${server.url}/docs#apis/uptime.example.com/v1alpha1`)
+    await page.onPhone(390)
+    await expect.poll(() => page.texts('#document h2')).toEqual(['Probe'])
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390)
+  })
 })
 
 describe('with tokens', () => {

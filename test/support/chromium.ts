@@ -134,6 +134,12 @@ export class Page {
     return fieldsOf(result).value
   }
 
+  /** Shows the page on a phone with a screen of this width, in pixels. */
+  async onPhone(width: number): Promise<void> {
+    const screen = { width, height: 2 * width, deviceScaleFactor: 1, mobile: true }
+    await this.#send('Emulation.setDeviceMetricsOverride', screen)
+  }
+
   /** Fills in the fields of a form, by their names, and submits it. */
   async submit(form: string, fields: Readonly<Record<string, string>>): Promise<void> {
     await this.evaluate(`{
