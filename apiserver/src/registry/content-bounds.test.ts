@@ -5,7 +5,8 @@ import { objectLimits } from '../model/object-limits.ts'
 import { noReservations, reservationsWithout } from '../model/reservations.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { type BareObject, encodeObject, encodeStored } from '../model/stored-object.ts'
-import { draftUpdate, readClientObject } from './object-draft.ts'
+import { readClientObject } from './client-object.ts'
+import { draftUpdate } from './object-draft.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'
 
 const options = defaultWriteOptions

@@ -1,45 +1,27 @@
 import { randomUUID } from 'node:crypto'
-import {
-  type ApiError,
-  isRecord,
-  type StatusCause,
-  type ViolationReason,
-} from '@setpoint/controller-runtime/api'
-import type { SchemaValidator, ServedModel, ServedVersion } from '../model/index.ts'
+import type { ApiError } from '@setpoint/controller-runtime/api'
 import {
   type BareMeta,
   type BareObject,
-  countReservations,
   deepEqual,
   encodeObject,
-  filterReservations,
-  noReservations,
-  objectLimits,
   type Reservations,
-  remainingViolations,
-  reservationsOf,
-  reservationsWithout,
   runDefaultHook,
   runValidateHook,
   type Scope,
+  type ServedModel,
   type StoredObject,
-  shorten,
-  type Violation,
 } from '../model/index.ts'
 import { keepTimes } from './apply/index.ts'
-import { Causes, echo } from './causes.ts'
-import {
-  type ClientMeta,
-  checkMetadata,
-  checkObjectName,
-  finalizerWarnings,
-  keepNotes,
-  type MetadataNotes,
-  readMetadata,
-} from './metadata.ts'
-import { badRequest, invalid } from './refusals.ts'
-import { uniqueLimits } from './unique-index.ts'
-import { checkUnknownFields, unknownFieldsOf, warningsOfUnknown } from './unknown-fields.ts'
+import { Causes } from './causes.ts'
+import type { ClientObject } from './client-object.ts'
+import { composeObject, orderMetadata } from './compose-object.ts'
+import { differenceOf, onlyTakesAwayFinalizers } from './difference.ts'
+import { indexDraft } from './index-draft.ts'
+import { checkMetadata, checkObjectName, finalizerWarnings, keepNotes } from './metadata.ts'
+import { invalid } from './refusals.ts'
+import { checkUnknownFields } from './unknown-fields.ts'
+import { violationsLeft, withDefaults } from './violations.ts'
 import { serverUser, type WriteOptions } from './write-options.ts'
 
 /** An object that has passed every check and is ready to be stored. */
@@ -59,66 +41,6 @@ export interface Draft {
   /** True if the reservations were computed by this server's unique indexes. False if it keeps the recorded ones. */
   readonly isIndexed: boolean
   readonly warnings: readonly string[]
-}
-
-/** The parts of a request's body. */
-export interface ClientObject {
-  readonly meta: ClientMeta
-  readonly content: Readonly<Record<string, unknown>>
-  /** Violations found in the metadata, reported together with all others. */
-  readonly causes: Causes
-  /** Texts of `Warning` headers about the metadata. */
-  readonly warnings: readonly string[]
-}
-
-/**
- * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, and null is
- * the same as an absent field, as in Kubernetes. Unknown fields are removed if the model prunes them.
- * @throws ApiError 400 if it is not an object of the path's kind and version, or under `Strict` has unknown metadata or
- * fields that are pruned
- */
-export function readClientObject(
-  version: ServedVersion,
-  body: unknown,
-  { dropsNulls, fieldValidation = 'Ignore' }: Partial<WriteOptions> = {},
-): ClientObject {
-  if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
-  const absent = version.isBuiltIn ? version : { apiVersion: undefined, kind: undefined }
-  const { apiVersion = absent.apiVersion, kind = absent.kind, metadata, ...content } = body
-  if (apiVersion !== version.apiVersion || kind !== version.kind) {
-    throw badRequest(describeMismatch(version, apiVersion, kind))
-  }
-  if (metadata !== undefined && metadata !== null && !isRecord(metadata))
-    throw badRequest('metadata must be an object')
-  const causes = new Causes()
-  const notes: MetadataNotes = { unknownFields: [], warnings: [] }
-  const meta = readMetadata(metadata ?? {}, causes, notes)
-  const warnings = [...warningsOfUnknown(notes.unknownFields, fieldValidation), ...notes.warnings]
-  if (version.isBuiltIn) return { meta, content: withoutAllNulls(content), causes, warnings }
-  const { schemas } = version
-  if (schemas.prunes) warnings.push(...warningsOfUnknown(unknownFieldsOf(schemas, content), fieldValidation))
-  const kept = schemas.prune(content)
-  return { meta, content: dropsNulls ? version.withoutNulls(kept) : kept, causes, warnings }
-}
-
-/** Kubernetes' clients in Go send null for fields that are not set. Copies what it changes. */
-function withoutAllNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(content)
-      .filter(([, value]) => value !== null)
-      .map(([field, value]) => [field, isRecord(value) ? withoutAllNulls(value) : value]),
-  )
-}
-
-function describeMismatch(version: ServedVersion, apiVersion: unknown, kind: unknown): string {
-  const takes = `this path takes kind ${show(version.kind)} of apiVersion ${show(version.apiVersion)}`
-  if (kind === undefined || apiVersion === undefined) {
-    const missing = [apiVersion === undefined && 'apiVersion', kind === undefined && 'kind']
-      .filter(Boolean)
-      .join(' and ')
-    return `the body has no ${missing}: ${takes}`
-  }
-  return `the body is of kind ${show(kind)} and apiVersion ${show(apiVersion)}, but ${takes}`
 }
 
 export function draftCreation(
@@ -364,215 +286,4 @@ function finishDraft(
   if (!causes.isEmpty) throw invalid(served, name, causes)
   if (options.user !== undefined) served.rules?.admit?.(completed, before?.object, options.user)
   return { object: completed, json, ...values, isIndexed: true, warnings }
-}
-
-/** Returns the violations of the schema and its rules, without those that the stored object has in the same place. */
-export function violationsLeft(
-  schemas: SchemaValidator,
-  object: BareObject,
-  stored: BareObject | undefined,
-): StatusCause[] {
-  return findViolations(schemas, object, stored).map(({ field, reason, message }) => ({
-    field,
-    reason,
-    message,
-  }))
-}
-
-function findViolations(
-  schemas: SchemaValidator,
-  object: BareObject,
-  stored: BareObject | undefined,
-): Violation[] {
-  let violations = schemas.validate(object)
-  if (violations.length === 0 && schemas.rules === undefined) return violations
-  // A newer default must not make an unchanged field look changed.
-  const before = stored && withDefaults(schemas, stored)
-  if (violations.length > 0 && before !== undefined)
-    violations = remainingViolations(violations, schemas.validate(before), object, before)
-  if (schemas.rules === undefined) return violations
-  if (violations.some(({ reason }) => blocksRules.has(reason))) return [...violations, rulesNotChecked]
-  const { state, transitions } = schemas.rules.validate(object, before)
-  if (state.length === 0 || before === undefined) return [...violations, ...state, ...transitions]
-  const known = schemas.rules.validate(before, before).state
-  return [...violations, ...remainingViolations(state, known, object, before), ...transitions]
-}
-
-/** Violations that keep rules from being evaluated, as in Kubernetes: values of wrong types, and values too large. */
-const blocksRules: ReadonlySet<ViolationReason> = new Set([
-  'FieldValueRequired',
-  'FieldValueTypeInvalid',
-  'FieldValueTooLong',
-  'FieldValueTooMany',
-])
-
-const rulesNotChecked: Violation = Object.freeze({
-  field: '',
-  path: [],
-  reason: 'FieldValueInvalid',
-  message:
-    'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
-})
-
-export function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject {
-  if (!schemas.hasDefaults) return object
-  const completed: BareObject = { ...object }
-  for (const field of schemas.fields)
-    if (object[field] !== undefined) completed[field] = structuredClone(object[field])
-  schemas.applyDefaults(completed)
-  return completed
-}
-
-/**
- * Returns the unique values that an object must hold and those that it may claim. Adds a cause for every index that
- * fails on the object, unless it failed on the stored one too.
- */
-function indexDraft(
-  served: ServedModel,
-  object: BareObject,
-  json: string,
-  stored: StoredObject | undefined,
-  causes: Causes,
-): { reservations: Reservations; claims: Reservations } {
-  const { values, problems } = indexValuesOf(served, object, () => json)
-  const wanted = reservationsOf(served, values)
-  const overfull = overfullIndexes(served, values)
-  // The index values of the stored object are computed only if the decision needs them.
-  const unusual =
-    stored !== undefined &&
-    (problems.length > 0 ||
-      overfull.length > 0 ||
-      reservationsWithout(wanted, stored.reservations).length > 0)
-  const before = unusual ? indexValuesOf(served, stored.object, () => encodeObject(stored.object)) : undefined
-  for (const { index, message } of problems) {
-    if (before?.problems.some(problem => problem.index === index)) continue
-    causes.add({
-      reason: 'FieldValueInvalid',
-      field: index,
-      message: `the index ${index} cannot handle this object: ${shorten(message, messageLength)}`,
-    })
-  }
-  for (const { index, position, count } of overfull) {
-    if (count <= (before?.values[position]?.length ?? 0)) continue
-    causes.add({
-      reason: 'FieldValueTooMany',
-      field: index,
-      message: `must have at most ${objectLimits.indexValues} values in this index, has ${count}`,
-    })
-  }
-  const unheld =
-    before && stored ? reservationsWithout(reservationsOf(served, before.values), stored.reservations) : []
-  const unheldKeys = new Set(unheld.map(({ index, value }) => `${index}\0${value}`))
-  const isUnheld = (index: string, value: string) => unheldKeys.has(`${index}\0${value}`)
-  const reservations =
-    unheld.length === 0 ? wanted : filterReservations(wanted, (index, value) => !isUnheld(index, value))
-  const count = countReservations(reservations)
-  if (count > uniqueLimits.valuesPerObject) {
-    causes.add({
-      reason: 'FieldValueTooMany',
-      message: `the object has ${count} values in unique indexes, at most ${uniqueLimits.valuesPerObject} are allowed`,
-    })
-  }
-  let room = uniqueLimits.valuesPerObject - count
-  const claims =
-    unheld.length === 0
-      ? noReservations
-      : filterReservations(wanted, (index, value) => isUnheld(index, value) && room-- > 0)
-  return { reservations, claims }
-}
-
-/** Returns the multi-value indexes that an object overfills. Labels have a bound of their own. */
-function overfullIndexes(served: ServedModel, values: readonly (readonly string[])[]) {
-  return values.flatMap(({ length: count }, position) => {
-    const index = served.indexes.names[position]
-    if (count <= objectLimits.indexValues || index === undefined || index === 'metadata.labels') return []
-    return [{ index, position, count }]
-  })
-}
-
-/** Characters of an index function's error in a message. */
-const messageLength = 300
-
-/** A declared index function may change its argument, for example sort a list in place, so it gets a copy. */
-function indexValuesOf({ indexes }: ServedModel, object: BareObject, json: () => string) {
-  const indexed: BareObject = indexes.areDeclared ? JSON.parse(json()) : object
-  // The cache must not keep the values of a draft.
-  return indexes.tryValuesOf(indexed, { isKept: false })
-}
-
-/** The differences between an object and the stored one, by part. */
-interface Difference {
-  readonly finalizers: boolean
-  /** The rest of the metadata. */
-  readonly metadata: boolean
-  readonly status: boolean
-  /** All other fields. */
-  readonly content: boolean
-}
-
-/** Compares each part once, because comparing is costly for large objects. */
-function differenceOf(next: BareObject, previous: BareObject): Difference {
-  const bodyOf = (object: BareObject) => ({ ...object, metadata: undefined, status: undefined })
-  const restOf = ({ metadata }: BareObject) => ({ ...metadata, finalizers: undefined })
-  return {
-    finalizers: !deepEqual(next.metadata.finalizers, previous.metadata.finalizers),
-    metadata: !deepEqual(restOf(next), restOf(previous)),
-    status: !deepEqual(next.status, previous.status),
-    content: !deepEqual(bodyOf(next), bodyOf(previous)),
-  }
-}
-
-function onlyTakesAwayFinalizers(
-  next: BareObject,
-  previous: BareObject,
-  { metadata, status, content }: Difference,
-): boolean {
-  if (metadata || status || content) return false
-  const before = new Set(previous.metadata.finalizers)
-  return (next.metadata.finalizers ?? []).every(finalizer => before.has(finalizer))
-}
-
-/** Builds an object with its fields in a fixed order. `wireBytes` relies on the first three. */
-function composeObject(
-  version: ServedVersion,
-  metadata: BareMeta,
-  content: Record<string, unknown>,
-): BareObject {
-  const hasSpec = version.content.spec !== undefined
-  const { spec = hasSpec ? {} : undefined, status, ...rest } = content
-  const { apiVersion: _apiVersion, kind: _kind, metadata: _metadata, ...others } = rest
-  const object: BareObject = { apiVersion: version.apiVersion, kind: version.kind, metadata, spec }
-  if (spec === undefined) delete object.spec
-  if (status !== undefined) object.status = status
-  return Object.assign(object, others)
-}
-
-const metadataOrder = [
-  'name',
-  'namespace',
-  'generateName',
-  'uid',
-  'generation',
-  'creationTimestamp',
-  'deletionTimestamp',
-  'finalizers',
-  'ownerReferences',
-  'labels',
-  'annotations',
-  'managedFields',
-] as const
-
-/** Copies metadata in a fixed order, the name first, without absent fields. */
-function orderMetadata(metadata: { [K in keyof BareMeta]: BareMeta[K] | undefined }): BareMeta {
-  const ordered: Record<string, unknown> = {}
-  for (const field of metadataOrder) {
-    const value = metadata[field]
-    if (value !== undefined) ordered[field] = value
-  }
-  return ordered as unknown as BareMeta
-}
-
-function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(echo(value))
-  return typeof value === 'object' && value !== null ? 'not a string' : String(value)
 }

@@ -26,15 +26,14 @@ import {
 import type { Storage } from '../storage/index.ts'
 import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate } from './apply/index.ts'
 import { Causes, echo } from './causes.ts'
+import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
 import type { Namespaces } from './namespaces.ts'
 import {
-  type ClientObject,
   draftCreation,
   draftDeletionMark,
   draftUpdate,
   type OwnersAfter,
-  readClientObject,
   type StoredView,
 } from './object-draft.ts'
 import { applyPatch, changesMetadata, type Patch } from './patch.ts'

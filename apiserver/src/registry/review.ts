@@ -1,10 +1,11 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import type { ReviewContent, ReviewRequest, ServedModel } from '../model/index.ts'
 import { Causes } from './causes.ts'
-import { readClientObject, violationsLeft, withDefaults } from './object-draft.ts'
+import { readClientObject } from './client-object.ts'
 import { invalid } from './refusals.ts'
 import { checkNamespace } from './registry.ts'
 import { checkUnknownFields } from './unknown-fields.ts'
+import { violationsLeft, withDefaults } from './violations.ts'
 import type { WriteOptions } from './write-options.ts'
 
 /** The body of a review, and the texts of `Warning` headers. */

@@ -1,0 +1,72 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
+import type { ServedVersion } from '../model/index.ts'
+import { Causes, echo } from './causes.ts'
+import { type ClientMeta, type MetadataNotes, readMetadata } from './metadata.ts'
+import { badRequest } from './refusals.ts'
+import { unknownFieldsOf, warningsOfUnknown } from './unknown-fields.ts'
+import type { WriteOptions } from './write-options.ts'
+
+/** The parts of a request's body. */
+export interface ClientObject {
+  readonly meta: ClientMeta
+  readonly content: Readonly<Record<string, unknown>>
+  /** Violations found in the metadata, reported together with all others. */
+  readonly causes: Causes
+  /** Texts of `Warning` headers about the metadata. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, and null is
+ * the same as an absent field, as in Kubernetes. Unknown fields are removed if the model prunes them.
+ * @throws ApiError 400 if it is not an object of the path's kind and version, or under `Strict` has unknown metadata or
+ * fields that are pruned
+ */
+export function readClientObject(
+  version: ServedVersion,
+  body: unknown,
+  { dropsNulls, fieldValidation = 'Ignore' }: Partial<WriteOptions> = {},
+): ClientObject {
+  if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
+  const absent = version.isBuiltIn ? version : { apiVersion: undefined, kind: undefined }
+  const { apiVersion = absent.apiVersion, kind = absent.kind, metadata, ...content } = body
+  if (apiVersion !== version.apiVersion || kind !== version.kind) {
+    throw badRequest(describeMismatch(version, apiVersion, kind))
+  }
+  if (metadata !== undefined && metadata !== null && !isRecord(metadata))
+    throw badRequest('metadata must be an object')
+  const causes = new Causes()
+  const notes: MetadataNotes = { unknownFields: [], warnings: [] }
+  const meta = readMetadata(metadata ?? {}, causes, notes)
+  const warnings = [...warningsOfUnknown(notes.unknownFields, fieldValidation), ...notes.warnings]
+  if (version.isBuiltIn) return { meta, content: withoutAllNulls(content), causes, warnings }
+  const { schemas } = version
+  if (schemas.prunes) warnings.push(...warningsOfUnknown(unknownFieldsOf(schemas, content), fieldValidation))
+  const kept = schemas.prune(content)
+  return { meta, content: dropsNulls ? version.withoutNulls(kept) : kept, causes, warnings }
+}
+
+/** Kubernetes' clients in Go send null for fields that are not set. Copies what it changes. */
+function withoutAllNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(content)
+      .filter(([, value]) => value !== null)
+      .map(([field, value]) => [field, isRecord(value) ? withoutAllNulls(value) : value]),
+  )
+}
+
+function describeMismatch(version: ServedVersion, apiVersion: unknown, kind: unknown): string {
+  const takes = `this path takes kind ${show(version.kind)} of apiVersion ${show(version.apiVersion)}`
+  if (kind === undefined || apiVersion === undefined) {
+    const missing = [apiVersion === undefined && 'apiVersion', kind === undefined && 'kind']
+      .filter(Boolean)
+      .join(' and ')
+    return `the body has no ${missing}: ${takes}`
+  }
+  return `the body is of kind ${show(kind)} and apiVersion ${show(apiVersion)}, but ${takes}`
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(echo(value))
+  return typeof value === 'object' && value !== null ? 'not a string' : String(value)
+}

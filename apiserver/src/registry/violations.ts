@@ -1,0 +1,60 @@
+import type { StatusCause, ViolationReason } from '@setpoint/controller-runtime/api'
+import { type BareObject, remainingViolations, type SchemaValidator, type Violation } from '../model/index.ts'
+
+/** Returns the violations of the schema and its rules, without those that the stored object has in the same place. */
+export function violationsLeft(
+  schemas: SchemaValidator,
+  object: BareObject,
+  stored: BareObject | undefined,
+): StatusCause[] {
+  return findViolations(schemas, object, stored).map(({ field, reason, message }) => ({
+    field,
+    reason,
+    message,
+  }))
+}
+
+function findViolations(
+  schemas: SchemaValidator,
+  object: BareObject,
+  stored: BareObject | undefined,
+): Violation[] {
+  let violations = schemas.validate(object)
+  if (violations.length === 0 && schemas.rules === undefined) return violations
+  // A newer default must not make an unchanged field look changed.
+  const before = stored && withDefaults(schemas, stored)
+  if (violations.length > 0 && before !== undefined)
+    violations = remainingViolations(violations, schemas.validate(before), object, before)
+  if (schemas.rules === undefined) return violations
+  if (violations.some(({ reason }) => blocksRules.has(reason))) return [...violations, rulesNotChecked]
+  const { state, transitions } = schemas.rules.validate(object, before)
+  if (state.length === 0 || before === undefined) return [...violations, ...state, ...transitions]
+  const known = schemas.rules.validate(before, before).state
+  return [...violations, ...remainingViolations(state, known, object, before), ...transitions]
+}
+
+/** Violations that keep rules from being evaluated, as in Kubernetes: values of wrong types, and values too large. */
+const blocksRules: ReadonlySet<ViolationReason> = new Set([
+  'FieldValueRequired',
+  'FieldValueTypeInvalid',
+  'FieldValueTooLong',
+  'FieldValueTooMany',
+])
+
+const rulesNotChecked: Violation = Object.freeze({
+  field: '',
+  path: [],
+  reason: 'FieldValueInvalid',
+  message:
+    'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
+})
+
+/** Returns an object with the defaults of the schema. Copies what may change. */
+export function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject {
+  if (!schemas.hasDefaults) return object
+  const completed: BareObject = { ...object }
+  for (const field of schemas.fields)
+    if (object[field] !== undefined) completed[field] = structuredClone(object[field])
+  schemas.applyDefaults(completed)
+  return completed
+}
