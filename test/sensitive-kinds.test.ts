@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Answer, Collection, refusalOf } from './support/api.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { pluginStates } from './support/plugins.ts'
+import { eventually, startWorld, type World } from './support/worlds.ts'
 
 const code = 'x4711secret'
 let world: World
@@ -77,6 +78,29 @@ it.each([
   const answer = await create(spec)
   expect(refusalOf(answer, 422).causes[0]).toMatchObject({ field, message })
   expect(answer.text).not.toContain('4711')
+})
+
+it('an index function that throws does not show its error', async () => {
+  const answer = await create({ json: code })
+  const [cause] = refusalOf(answer, 422).causes
+  expect(cause).toMatchObject({ field: 'spec.json' })
+  expect(cause?.message).toContain('it threw an error')
+  expect(answer.text).not.toContain('4711')
+  const wrong = refusalOf(await create({ json: '{"id":4711}' }), 422)
+  expect(wrong.message).toContain('must return a string or undefined, returned a value of type number')
+})
+
+it('a conversion that throws does not show its error, nor does the status of the plugin', async () => {
+  await safes.create('locked', { locked: code })
+  const beta = new Collection(world.api, 'safes.example.com/v1beta1', 'Safe', 'safes')
+  const answer = await world.api.get(beta.at('locked'))
+  refusalOf(answer, 500)
+  const status = await eventually(async () => {
+    const { problems } = (await pluginStates(world.api)).get('safes') ?? {}
+    expect(problems).toContain('conversion')
+    return problems
+  })
+  expect(answer.text + status).not.toContain('4711')
 })
 
 it('the 409 for a unique value of a sensitive kind names the index and not the value', async () => {

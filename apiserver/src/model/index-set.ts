@@ -8,6 +8,7 @@ import {
   type ObjectMeta,
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
+import { thrownMessage } from './thrown-message.ts'
 
 export const indexSetDefaults = Object.freeze({
   /**
@@ -70,15 +71,21 @@ export class IndexSet {
   readonly #defaults: number
   readonly #positions: ReadonlyMap<string, number>
   readonly #shared: readonly SharedValues[]
+  readonly #isSensitive: boolean
   readonly #sharedLabels = new Shared<Readonly<Record<string, string>>>()
 
   /** @param aliases further names of indexes in selectors and sorts, with the names that they stand for */
   constructor(
-    { indexes, scope }: Pick<Model, 'indexes'> & Partial<Pick<Model, 'scope'>>,
+    {
+      indexes,
+      scope,
+      sensitive = false,
+    }: Pick<Model, 'indexes'> & Partial<Pick<Model, 'scope' | 'sensitive'>>,
     aliases: Readonly<Record<string, string>> = {},
   ) {
     this.areDeclared = indexes.length > 0
     this.isNamespaced = scope === 'Namespaced'
+    this.#isSensitive = sensitive
     const defaults = this.isNamespaced ? [...defaultIndexes, namespaceIndex] : defaultIndexes
     this.#defaults = defaults.length
     this.specs = Object.freeze([...defaults.map(declare => declare()), ...indexes])
@@ -134,7 +141,7 @@ export class IndexSet {
         problems ??= []
         problems.push({
           index: spec.name,
-          message: errorMessage(error instanceof Error ? error.cause : error),
+          message: thrownMessage(error instanceof Error ? error.cause : error, this.#isSensitive),
         })
         return noValues
       }

@@ -1,7 +1,6 @@
 import {
   type ContentSchema,
   type ConvertibleObject,
-  errorMessage,
   isRecord,
   type Model,
   ModelError,
@@ -13,6 +12,7 @@ import { ConversionError } from './conversion-error.ts'
 import type { ComputedColumn, KindRules } from './kind-rules.ts'
 import { withoutNulls } from './schema-defaults.ts'
 import type { SchemaOptions, SchemaValidator } from './schema-validator.ts'
+import { thrownMessage } from './thrown-message.ts'
 
 /** A function like `compileSchemas`. */
 export type CompileSchemas = (schema: ContentSchema, options: SchemaOptions) => SchemaValidator
@@ -134,7 +134,8 @@ export class ServedVersion {
         if (!Object.hasOwn(source, field)) converted[field] = value
       return converted
     } catch (error) {
-      throw this.failure(metadata.name, from, to.name, errorMessage(error), error)
+      const problem = thrownMessage(error, this.#model.sensitive)
+      throw this.failure(metadata.name, from, to.name, problem, error)
     }
   }
 }
