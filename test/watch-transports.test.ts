@@ -260,6 +260,20 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
       expect(watching.story).toEqual(['ADDED c'])
     })
 
+    it('resume from Last-Event-ID even if the URL asks for the initial events', async () => {
+      await items.create('a', {})
+      const query = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
+      const before = await stream(query, eventStream)
+      const second = await items.create('b', {})
+      await before.reaches(second.metadata.version)
+      expect(before.story).toEqual(['ADDED a', 'BOOKMARK', 'ADDED b'])
+      await items.api.delete(items.at('a'))
+      const third = await items.create('c', {})
+      const after = await stream(query, { ...eventStream, 'last-event-id': second.metadata.version })
+      await after.reaches(third.metadata.version)
+      expect(after.story).toEqual(['DELETED a', 'ADDED c'])
+    })
+
     it('deliver each event once to an EventSource whose connection is cut repeatedly', async () => {
       const source = new EventSource(`${world.server.url}${items.path}?watch=true&timeoutSeconds=1`)
       open.push({ cut: async () => source.close() })

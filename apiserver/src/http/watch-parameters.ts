@@ -15,7 +15,10 @@ import type { ResourcePath } from './api-request.ts'
 /** How the transports of a watch differ. */
 export interface WatchTransport {
   readonly bookmarksByDefault: boolean
-  /** The Last-Event-ID header of an EventSource. It takes precedence over a version in the URL. */
+  /**
+   * The Last-Event-ID header of an EventSource. It takes precedence over the start in the URL: the EventSource reconnects
+   * to the same URL, and would not learn from initial events what was deleted meanwhile.
+   */
   readonly lastEventId?: string | undefined
 }
 
@@ -36,7 +39,8 @@ export function readWatchRequest(
     throw badRequest(`resourceVersionMatch ${quote(match)}: a watch supports only NotOlderThan`)
   const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
   const selector = parseSelector(query, cache.served.indexes)
-  const initialEvents = sendInitialEvents ?? after === undefined
+  const resumes = after !== undefined && Boolean(transport.lastEventId)
+  const initialEvents = resumes ? false : (sendInitialEvents ?? after === undefined)
   return {
     key: name === undefined ? undefined : objectKey({ namespace, name }),
     version: cache.served.versionAt(path),
