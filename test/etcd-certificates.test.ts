@@ -6,7 +6,8 @@ import { Api } from './support/api.ts'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { itemsOf } from './support/kinds.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { freePort } from './support/ports.ts'
+import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
 
 type Files = Pick<Certificates, 'ca' | 'cert' | 'key'>
@@ -14,6 +15,23 @@ type Files = Pick<Certificates, 'ca' | 'cert' | 'key'>
 async function copy(from: Files, to: Files): Promise<void> {
   for (const name of ['ca', 'cert', 'key'] as const) await copyFile(from[name], to[name])
 }
+
+it('a server says at its start that its client certificate for etcd has expired', async () => {
+  const certificates = await makeCertificates()
+  const file = (name: string) => join(certificates.folder, name)
+  const { cert, key } = await certificates.client('/CN=setpoint', 0)
+  await Promise.all([writeFile(file('old.pem'), cert), writeFile(file('old.key'), key)])
+  const data = ['--listen', '127.0.0.1:0', '--etcd-endpoints', `https://127.0.0.1:${await freePort()}`]
+  const tls = ['--etcd-ca', certificates.ca, '--etcd-cert', file('old.pem'), '--etcd-key', file('old.key')]
+  const server = spawnProgram(['serve', ...data, ...tls], { cwd: certificates.folder })
+  try {
+    await server.says(/the certificate has expired, etcd refuses it/, 'stderr')
+    await server.says(/Last error: [^"]*ECONNREFUSED [\d.:]+"/, 'stderr')
+  } finally {
+    await server.kill()
+    await rm(certificates.folder, { recursive: true })
+  }
+})
 
 it('a server follows etcd to another CA without a restart, and keeps its certificates if the new ones are unusable', async () => {
   const [ofEtcd, renewed] = [await makeCertificates(), await makeCertificates()]

@@ -1,8 +1,8 @@
-import { X509Certificate } from 'node:crypto'
 import type { ApiServer } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import { FileWatch } from '../security/index.ts'
 import type { ServerAuthentication } from './authentication.ts'
+import { reportInvalid } from './certificate-validity.ts'
 import type { ServerOptions } from './flags.ts'
 
 /**
@@ -14,7 +14,7 @@ export function renewCertificates(
   { cert, key, clients }: NonNullable<ServerOptions['tls']> & Pick<ServerAuthentication, 'clients'>,
   log: Logger,
 ): FileWatch {
-  warnOfInvalid(cert.text, cert.path, log)
+  reportInvalid(cert, 'clients refuse it', log)
   const files = [cert, key, ...(clients === undefined ? [] : [clients.ca])]
   return new FileWatch({
     paths: files.map(({ path }) => path),
@@ -26,17 +26,7 @@ export function renewCertificates(
       if (clientCa !== undefined) clients?.certificates.use(clientCa)
       app.renewTls({ cert: newCert, key: newKey, clientCa })
       log.info({ path: cert.path }, 'reloaded the certificate')
-      warnOfInvalid(newCert, cert.path, log)
+      reportInvalid({ path: cert.path, text: newCert }, 'clients refuse it', log)
     },
   })
-}
-
-/** Clients refuse such a certificate, and the server does not learn why. */
-function warnOfInvalid(cert: string, path: string, log: Logger): void {
-  const { validFrom, validTo } = new X509Certificate(cert)
-  const now = Date.now()
-  if (now > Date.parse(validTo))
-    log.error({ path, validTo }, 'the certificate has expired, clients refuse it')
-  if (now < Date.parse(validFrom))
-    log.error({ path, validFrom }, 'the certificate is not valid yet, clients refuse it; check the clock')
 }

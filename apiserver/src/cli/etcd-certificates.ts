@@ -2,12 +2,14 @@ import { createSecureContext } from 'node:tls'
 import type { Logger } from '@setpoint/controller-runtime'
 import { FileWatch } from '../security/index.ts'
 import type { EtcdStorageOptions } from '../storage/etcd/index.ts'
+import { reportInvalid } from './certificate-validity.ts'
 import type { EtcdStoreOptions } from './flags.ts'
 
 type Name = keyof EtcdStoreOptions['tls']
 
 /**
- * CA and client certificates for etcd. Reloads them when the files change. Reports unusable ones and keeps the old ones.
+ * CA and client certificates for etcd. Reloads them when the files change. Reports unusable ones and keeps the old ones,
+ * and reports a client certificate that has expired.
  */
 export class EtcdCertificates {
   /** The present PEM files. Undefined without any: plain http endpoints use none. */
@@ -21,6 +23,10 @@ export class EtcdCertificates {
     const paths = names.map(name => files[name]?.path ?? '')
     const current = buffersOf(names, known)
     this.tls = current
+    const reportClient = (text = '') => {
+      if (files.cert !== undefined) reportInvalid({ path: files.cert.path, text }, 'etcd refuses it', log)
+    }
+    reportClient(files.cert?.text)
     const failed = (error: unknown) =>
       log.error({ paths, err: error }, 'failed to reload the certificates for etcd, keeping the old ones')
     this.#files = new FileWatch({
@@ -32,6 +38,7 @@ export class EtcdCertificates {
         createSecureContext(renewed)
         Object.assign(current, renewed)
         log.info({ paths }, 'reloaded the certificates for etcd')
+        reportClient(texts[names.indexOf('cert')])
       },
     })
   }

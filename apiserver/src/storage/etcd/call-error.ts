@@ -42,7 +42,7 @@ export class CallError extends Error {
     const { code, details, message }: { code?: unknown; details?: unknown; message?: unknown } =
       error instanceof Error ? error : { message: error }
     return typeof code === 'number'
-      ? new CallError(code, String(details), endpoint, { cause: error })
+      ? new CallError(code, String(details).replace(emptyNote, ''), endpoint, { cause: error })
       : new CallError(grpcStatus.unavailable, String(message), endpoint, { cause: error })
   }
 
@@ -109,6 +109,9 @@ const noSpaceText = /database space exceeded/
 const tooLargeTexts =
   /request is too large|^grpc: received message larger than max|^Attempted to send message with a size/
 const refusingTexts = new RegExp(`${noSpaceText.source}|too many requests|${tooLargeTexts.source}`)
+
+/** What grpc-js appends to the reason of a failed connection. */
+const emptyNote = /\.? *Resolution note: $/
 
 /** Converts to an error of the contract. For a transaction, only once it is known that it did not happen. */
 export function toStorageError(error: CallError): Error {
