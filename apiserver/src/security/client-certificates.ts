@@ -73,7 +73,8 @@ export class ClientCertificates {
     // Without a certificate it is an empty object.
     if (presented.raw === undefined) return 'none'
     if (!socket.authorized)
-      return { problem: `the client certificate is not accepted: ${reasonOf(socket.authorizationError)}` }
+      // A code of OpenSSL, such as CERT_HAS_EXPIRED: a string, although Node's types say Error.
+      return { problem: `the client certificate is not accepted: ${errorMessage(socket.authorizationError)}` }
     const user = userOf(presented)
     if (user === undefined)
       return { problem: 'the client certificate names no user: its subject needs one common name (CN)' }
@@ -135,9 +136,4 @@ function userOf({ subject, fingerprint256 }: DetailedPeerCertificate): UserInfo 
 /** A field that a subject has several times is an array. */
 function textsOf(field: string | readonly string[] | undefined): string[] {
   return field === undefined ? [] : [field].flat()
-}
-
-/** The code of OpenSSL, such as CERT_HAS_EXPIRED: a string, although Node's types say Error. */
-function reasonOf(error: unknown): string {
-  return errorMessage(error)
 }
