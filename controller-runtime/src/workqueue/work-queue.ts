@@ -1,4 +1,6 @@
 import { type CancelTimer, type Clock, systemClock } from '../clock.ts'
+import { settledWithin } from '../settled-within.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 import { DelayHeap } from './delay-heap.ts'
 import { LinkedList } from './linked-list.ts'
 import type { WorkQueueObserver } from './queue-observer.ts'
@@ -113,8 +115,10 @@ export class WorkQueue {
   /** Consecutive failures by key, since `forget`. */
   readonly #failures = new Map<string, number>()
   readonly #getters = new Set<(item: WorkItem | undefined) => void>()
-  readonly #drainers = new Set<() => void>()
-  readonly #awaitingRoom = new Set<{ readonly depth: number; readonly resolve: () => void }>()
+  /** Called when a key is taken, and at shutdown. */
+  #onRoom: (() => void)[] = []
+  /** Called when no key is in process. */
+  #onDrained: (() => void)[] = []
   readonly #bucket: TokenBucket | undefined
   readonly #observer: WorkQueueObserver | undefined
   #order = 0
@@ -231,28 +235,11 @@ export class WorkQueue {
    * Waits until fewer than `depth` keys are ready, as back-pressure for producers. Resolves at once after shutdown.
    * @throws the signal's reason when aborted.
    */
-  whenBelow(depth: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted) return Promise.reject(signal.reason)
-    if (this.#shutDown || this.depth < depth) return Promise.resolve()
-    return new Promise((resolve, reject) => {
-      const cleanUp = () => {
-        this.#awaitingRoom.delete(waiting)
-        signal?.removeEventListener('abort', onAbort)
-      }
-      const onAbort = () => {
-        cleanUp()
-        reject(signal?.reason)
-      }
-      const waiting = {
-        depth,
-        resolve: () => {
-          cleanUp()
-          resolve()
-        },
-      }
-      signal?.addEventListener('abort', onAbort, { once: true })
-      this.#awaitingRoom.add(waiting)
-    })
+  async whenBelow(depth: number, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    while (!this.#shutDown && this.depth >= depth) {
+      await unlessAborted(new Promise<void>(resolve => this.#onRoom.push(resolve)), signal)
+    }
   }
 
   /**
@@ -271,8 +258,8 @@ export class WorkQueue {
       this.#held--
       this.#makeReady(entry)
     }
-    if (this.#processing.size === 0) {
-      for (const drained of this.#drainers) drained()
+    if (this.#processing.size === 0 && this.#onDrained.length > 0) {
+      for (const onDrained of this.#onDrained.splice(0)) onDrained()
     }
   }
 
@@ -292,39 +279,20 @@ export class WorkQueue {
     this.#failures.clear()
     for (const settle of this.#getters) settle(undefined)
     this.#getters.clear()
-    this.#notifyAwaitingRoom()
+    this.#notifyOfRoom()
   }
 
   /**
    * Shuts down and waits up to `timeoutMs` until all keys in process are done. Returns true if they were in time.
    * @throws the signal's reason when aborted.
    */
-  drain(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
+  async drain(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     this.shutDown()
-    if (this.#processing.size === 0) return Promise.resolve(true)
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) {
-        reject(signal.reason)
-        return
-      }
-      const finish = (drained: boolean) => {
-        cleanUp()
-        resolve(drained)
-      }
-      const onDrained = () => finish(true)
-      const onAbort = () => {
-        cleanUp()
-        reject(signal?.reason)
-      }
-      const cancel = this.#clock.setTimeout(() => finish(false), timeoutMs)
-      const cleanUp = () => {
-        cancel()
-        this.#drainers.delete(onDrained)
-        signal?.removeEventListener('abort', onAbort)
-      }
-      this.#drainers.add(onDrained)
-      signal?.addEventListener('abort', onAbort, { once: true })
-    })
+    if (this.#processing.size > 0) {
+      const drained = new Promise<void>(resolve => this.#onDrained.push(resolve))
+      await unlessAborted(settledWithin(this.#clock, drained, timeoutMs, signal), signal)
+    }
+    return this.#processing.size === 0
   }
 
   #addAt(key: string, readyAt: number | undefined, options: AddOptions): void {
@@ -409,14 +377,12 @@ export class WorkQueue {
     entry.takenAt = now
     this.#processing.push(entry)
     this.#observer?.handedOut(now - readyAt)
-    if (this.#awaitingRoom.size > 0) this.#notifyAwaitingRoom()
+    this.#notifyOfRoom()
     return { key, priority, reason }
   }
 
-  #notifyAwaitingRoom(): void {
-    for (const waiting of [...this.#awaitingRoom]) {
-      if (this.depth < waiting.depth) waiting.resolve()
-    }
+  #notifyOfRoom(): void {
+    if (this.#onRoom.length > 0) for (const onRoom of this.#onRoom.splice(0)) onRoom()
   }
 
   /** Ensures that the timer fires no later than the earliest time. Too early is harmless. */
