@@ -8,6 +8,8 @@ import type { Client, SelectorOptions } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { asFrozen, deepFreeze } from '../freeze.ts'
 import { type Logger, silentLogger } from '../logger.ts'
+import { settledWithin } from '../settled-within.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
 import { Yielder } from '../yielder.ts'
 import { Delivery, type HandlerLag, type InformerHandler } from './delivery.ts'
@@ -198,33 +200,24 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
    * held in time.
    * @throws the signal's reason when aborted.
    */
-  waitUntil(condition: () => boolean, timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
-    if (condition()) return Promise.resolve(true)
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) {
-        reject(signal.reason)
-        return
+  async waitUntil(condition: () => boolean, timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
+    if (condition()) return true
+    let hasHeld = false
+    let check = () => {}
+    const held = new Promise<void>(resolve => {
+      check = () => {
+        if (!condition()) return
+        hasHeld = true
+        resolve()
       }
-      const finish = (held: boolean) => {
-        cleanUp()
-        resolve(held)
-      }
-      const check = () => {
-        if (condition()) finish(true)
-      }
-      const onAbort = () => {
-        cleanUp()
-        reject(signal?.reason)
-      }
-      const cancel = this.#clock.setTimeout(() => finish(condition()), timeoutMs)
-      const cleanUp = () => {
-        cancel()
-        this.#waiting.delete(check)
-        signal?.removeEventListener('abort', onAbort)
-      }
-      this.#waiting.add(check)
-      signal?.addEventListener('abort', onAbort, { once: true })
     })
+    this.#waiting.add(check)
+    try {
+      await unlessAborted(settledWithin(this.#clock, held, timeoutMs, signal), signal)
+    } finally {
+      this.#waiting.delete(check)
+    }
+    return hasHeld || condition()
   }
 
   async #run(signal: AbortSignal): Promise<void> {
