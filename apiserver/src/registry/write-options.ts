@@ -1,7 +1,7 @@
 import type { ApiError, ObjectKey, PropagationPolicy, UserInfo } from '@setpoint/controller-runtime/api'
 import type { ServedVersion } from '../model/index.ts'
 
-/** What the caller of a write may do with other objects of the kind, or beyond the verb of his request. */
+/** What the caller of a write may do with other objects of the kind, or beyond the verb of the request. */
 export interface CallerRights {
   /** Checks an apply that creates its object. @throws ApiError 403 */
   checkCreation(key: ObjectKey): void

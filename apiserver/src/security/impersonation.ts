@@ -55,7 +55,7 @@ export class ImpersonatingAccess implements Access {
 }
 
 /**
- * Checks that the caller may do something, and that he may still act for the user whom he impersonates, if any.
+ * Checks that the caller may do something, and may still act for the impersonated user, if any.
  * @throws ApiError 403, 503
  */
 export function authorizeAs(

@@ -126,8 +126,8 @@ export interface Client {
    */
   inNamespace(namespace: string): Client
   /**
-   * Returns a client that acts for the caller of a route: it may do what he may do, and nothing else. `user` is the `user`
-   * of the request. When the handler's response has been sent, requests reject with ApiError Forbidden.
+   * Returns a client that acts for the caller of a route: it may do what the caller may, and nothing else. `user` is the
+   * `user` of the request. When the handler's response has been sent, requests reject with ApiError Forbidden.
    */
   as(user: UserInfo): Client
   /** @throws ApiError NotFound if the object does not exist. */

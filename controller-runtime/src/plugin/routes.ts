@@ -48,7 +48,7 @@ export interface RouteRequest<Pattern extends string = string> {
   readonly headers: Readonly<Record<string, string | undefined>>
   /** The decoded JSON or YAML body, by its content type; undefined without a body. */
   readonly body: unknown
-  /** The caller. The same object for the whole request, so that `client.as(user)` can act for him. */
+  /** The caller. The same object for the whole request, so that `client.as(user)` can act for the caller. */
   readonly user: UserInfo
   /** Acts as the plugin; `client.as(user)` acts for the caller. */
   readonly client: Client

@@ -14,7 +14,7 @@ export interface RbacKinds {
   readonly all: readonly ServedModel[]
 }
 
-/** Returns the kinds, not served yet. A writer may only grant permissions that he holds. */
+/** Returns the kinds, not served yet. Writers may grant only permissions that they hold. */
 export function rbacKinds(authorizer: Pick<RbacAuthorizer, 'allows' | 'policy'>): RbacKinds {
   const check = new EscalationCheck(authorizer)
   const { role, clusterRole } = roleKinds(check)

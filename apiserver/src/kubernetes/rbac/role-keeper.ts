@@ -46,8 +46,8 @@ interface Wanted {
  * Each server does so: what another one has written needs no write.
  *
  * As in Kubernetes, default objects are created and completed when the server starts, and those of a plugin when it starts.
- * An operator who removes the annotation `autoupdate` keeps his version. Decisions do not wait for the rules of aggregated
- * roles: the authorizer computes them itself.
+ * Those from which an operator has removed the annotation `autoupdate` stay as they are. Decisions do not wait for the rules
+ * of aggregated roles: the authorizer computes them itself.
  */
 export class RoleKeeper {
   readonly #parts: RoleKeeperParts

@@ -61,7 +61,7 @@ interface RequestTally {
  *        └──queue full─▶ refused with 429
  *
  * Classes take turns, and so do the identities of a class. The time that a request takes until its first pause is measured
- * and charged to both, so dear requests are served less often.
+ * and charged to both, so expensive requests are served less often.
  */
 export class RequestQueues {
   readonly bodies: BodyMemory

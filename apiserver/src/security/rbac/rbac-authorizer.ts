@@ -34,7 +34,7 @@ const operationsPath = '/operations'
  *
  *     setpoint:admins ──▶ everything, also while the roles are being read
  *     setpoint:viewers ──▶ reading, except for sensitive kinds and operations
- *     others ──▶ what the bindings of the user and of his groups grant, nothing else
+ *     others ──▶ what the bindings of the user and the user's groups grant, nothing else
  */
 export class RbacAuthorizer implements Authorizer {
   readonly #policy = new RbacPolicy()

@@ -33,7 +33,7 @@ interface Scope {
 }
 
 /**
- * The roles and bindings of `rbac.authorization.k8s.io`, indexed by subject. A decision looks up the user and each of his
+ * The roles and bindings of `rbac.authorization.k8s.io`, indexed by subject. A decision looks up the user and the user's
  * groups, so it does not depend on the number of bindings. The rules of a subject are merged when a decision first needs
  * them, and again after a change that concerns them.
  */
