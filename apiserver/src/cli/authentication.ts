@@ -20,7 +20,7 @@ import {
   TokenFile,
 } from '../security/index.ts'
 import type { AuthenticationOptions } from './flags.ts'
-import type { NamedText } from './flags-values.ts'
+import type { NamedText } from './flags-files.ts'
 
 /** The ways to authenticate of a server. */
 export interface ServerAuthentication {

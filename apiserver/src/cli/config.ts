@@ -1,7 +1,8 @@
 import { isRecord, nearestName } from '@setpoint/controller-runtime/api'
 import { FAILSAFE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
 import type { Flag } from './flag.ts'
-import { type NamedText, quote, UsageError } from './flags-values.ts'
+import type { NamedText } from './flags-files.ts'
+import { quote, UsageError } from './flags-values.ts'
 
 /** The value of one flag in a configuration file. */
 interface ConfigEntry {

@@ -1,4 +1,4 @@
-import type { ReadFile } from './flags-values.ts'
+import type { ReadFile } from './flags-files.ts'
 
 /**
  * How many values a flag has:

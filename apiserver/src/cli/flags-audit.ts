@@ -1,17 +1,8 @@
 import type { RotationLimits } from '../audit/index.ts'
 import { type Flag, value } from './flag.ts'
+import { type NamedText, readAuditPolicy, readAuthorities, readSecretFile } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
-import {
-  type NamedText,
-  readAuditLog,
-  readAuditPolicy,
-  readAuthorities,
-  readCount,
-  readLimit,
-  readSecretFile,
-  readServerUrl,
-  UsageError,
-} from './flags-values.ts'
+import { readAuditLog, readCount, readLimit, readServerUrl, UsageError } from './flags-values.ts'
 
 /** The flags of the audit log. */
 export const auditFlags = Object.freeze({

@@ -1,7 +1,8 @@
 import type { OidcOptions } from '../security/index.ts'
 import { type Flag, type ValueFlag, value } from './flag.ts'
+import { readAuthoritiesFile } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
-import { quote, readAuthoritiesFile, readIssuer, readNonEmpty, UsageError } from './flags-values.ts'
+import { quote, readIssuer, readNonEmpty, UsageError } from './flags-values.ts'
 
 const prefix = 'oidc-'
 

@@ -1,8 +1,9 @@
 import { createSecureContext } from 'node:tls'
 import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { Flag, ValueFlag } from './flag.ts'
+import type { NamedText } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
-import { type NamedText, UsageError } from './flags-values.ts'
+import { UsageError } from './flags-values.ts'
 
 /** @throws UsageError if only one of two flags is given */
 export function bothOrNeither(settings: Settings, one: Flag, other: Flag): void {

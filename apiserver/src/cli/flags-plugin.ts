@@ -1,6 +1,7 @@
 import { dirname, join, resolve } from 'node:path'
 import type { PluginSource } from '../plugins/index.ts'
-import { quote, type ReadFile, readDirectory, reasonOf, UsageError } from './flags-values.ts'
+import type { ReadFile } from './flags-files.ts'
+import { quote, readDirectory, reasonOf, UsageError } from './flags-values.ts'
 
 /**
  * Returns the source of a plugin: a folder that has a package.json, an archive (`.tgz`), or a package that is installed in

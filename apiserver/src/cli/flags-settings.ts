@@ -8,7 +8,8 @@ import {
   type ValueFlag,
   value,
 } from './flag.ts'
-import { type ReadFile, readTextFile, UsageError } from './flags-values.ts'
+import { type ReadFile, readTextFile } from './flags-files.ts'
+import { UsageError } from './flags-values.ts'
 
 /** The texts given for a flag, with their source. */
 interface Given {

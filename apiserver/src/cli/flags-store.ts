@@ -1,15 +1,13 @@
 import { type Flag, type ValueFlag, value } from './flag.ts'
+import { type NamedText, readAuthoritiesFile, readPemFile } from './flags-files.ts'
 import { bothOrNeither, keyPair } from './flags-pairs.ts'
 import type { Settings } from './flags-settings.ts'
 import {
-  type NamedText,
   oneOf,
-  readAuthoritiesFile,
   readDirectory,
   readEtcdEndpoint,
   readKeyPrefix,
   readNonEmpty,
-  readPemFile,
   UsageError,
 } from './flags-values.ts'
 

@@ -3,6 +3,14 @@ import { builtInGroups } from '../security/access.ts'
 import { watchLimitDefaults } from '../watch/watch-limits.ts'
 import { type CommandName, type Flag, type ValueFlag, value } from './flag.ts'
 import { auditFlags } from './flags-audit.ts'
+import {
+  readAuthorities,
+  readAuthoritiesFile,
+  readOwnTokenFile,
+  readPemFile,
+  readSecretFile,
+  readTokenFile,
+} from './flags-files.ts'
 import { oidcFlags } from './flags-oidc.ts'
 import { readPluginSource } from './flags-plugin.ts'
 import { serviceAccountTokenFlags } from './flags-service-account-token.ts'
@@ -11,19 +19,13 @@ import { storeFlags } from './flags-store.ts'
 import {
   oneOf,
   readAllowedOrigin,
-  readAuthorities,
-  readAuthoritiesFile,
   readBasePath,
   readBoolean,
   readCount,
   readDomain,
   readListenAddress,
   readNonEmpty,
-  readOwnTokenFile,
-  readPemFile,
-  readSecretFile,
   readServerUrl,
-  readTokenFile,
 } from './flags-values.ts'
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const

@@ -8,6 +8,7 @@ import { readArguments } from './command-line.ts'
 import type { NewPlugin } from './create-command.ts'
 import { environmentName, type Flag } from './flag.ts'
 import { type AuditOptions, auditFlags, auditOptions } from './flags-audit.ts'
+import type { NamedText, ReadFile } from './flags-files.ts'
 import { oidcFlags, oidcOptions } from './flags-oidc.ts'
 import { keyPair } from './flags-pairs.ts'
 import { readPluginSource } from './flags-plugin.ts'
@@ -15,15 +16,7 @@ import { type RequestedToken, requestedToken } from './flags-service-account-tok
 import { Settings } from './flags-settings.ts'
 import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
 import { allFlags, flags, flagsOf, type LogFormat, type LogLevel, type TokenOutput } from './flags-table.ts'
-import {
-  formatAddress,
-  isLoopback,
-  type ListenAddress,
-  type NamedText,
-  quote,
-  type ReadFile,
-  UsageError,
-} from './flags-values.ts'
+import { formatAddress, isLoopback, type ListenAddress, quote, UsageError } from './flags-values.ts'
 import type { ServerConnection } from './server-transport.ts'
 
 export type { AuditOptions } from './flags-audit.ts'

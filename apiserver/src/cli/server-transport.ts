@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { HttpTransport } from '@setpoint/controller-runtime'
-import type { NamedText } from './flags-values.ts'
+import type { NamedText } from './flags-files.ts'
 
 /** The server that a command calls. */
 export interface ServerConnection {

@@ -1,0 +1,103 @@
+import { X509Certificate } from 'node:crypto'
+import { resolve } from 'node:path'
+import { AuditPolicyError, readPolicy } from '../audit/policy-file.ts'
+import { TokenList, TokenListError } from '../security/token-list.ts'
+import { nonEmpty, quote, reasonOf, UsageError } from './flags-values.ts'
+
+/** Returns the UTF-8 text of a file. @throws the errors of `node:fs` */
+export type ReadFile = (path: string) => string
+
+/** The text of a file with its path. */
+export interface NamedText {
+  readonly path: string
+  readonly text: string
+}
+
+export function readTextFile(path: string, readFile: ReadFile): NamedText {
+  return { path, text: readText(nonEmpty(path, 'a file'), readFile) }
+}
+
+function readText(path: string, readFile: ReadFile): string {
+  try {
+    return readFile(path)
+  } catch (error) {
+    throw new UsageError(`${quote(path)} cannot be read: ${reasonOf(error)}`, { cause: error })
+  }
+}
+
+/** Returns the text of a PEM file. */
+function readPem(text: string, readFile: ReadFile): string {
+  const pem = readText(nonEmpty(text, 'a file'), readFile)
+  if (!pem.includes('-----BEGIN ')) throw new UsageError(`${quote(text)} is not a PEM file`)
+  return pem
+}
+
+/** Returns the text of a PEM file with one or more CA certificates. */
+export function readAuthorities(text: string, readFile: ReadFile): string {
+  const pem = readPem(text, readFile)
+  const whole = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
+  // Node silently ignores certificates that are cut off.
+  if (whole.length !== pem.split('-----BEGIN ').length - 1)
+    throw new UsageError(`${quote(text)} is not a PEM file of whole certificates and nothing else`)
+  for (const [at, each] of whole.entries()) {
+    try {
+      new X509Certificate(each)
+    } catch (error) {
+      throw new UsageError(`${quote(text)}: certificate ${at + 1} in it cannot be read: ${reasonOf(error)}`, {
+        cause: error,
+      })
+    }
+  }
+  return pem
+}
+
+/** Reads CA certificates that may be renewed while the server runs. */
+export function readAuthoritiesFile(text: string, readFile: ReadFile): NamedText {
+  return { path: resolve(text), text: readAuthorities(text, readFile) }
+}
+
+/** Reads a PEM file that may be renewed while the server runs. */
+export function readPemFile(text: string, readFile: ReadFile): NamedText {
+  return { path: resolve(text), text: readPem(text, readFile) }
+}
+
+/** Reads a token file and checks that it is valid, see `TokenList`. */
+export function readTokenFile(text: string, readFile: ReadFile): NamedText {
+  const file = readTextFile(text, readFile)
+  try {
+    new TokenList(file.text)
+  } catch (error) {
+    if (error instanceof TokenListError) throw new UsageError(`${quote(text)} ${error.message}`)
+    throw error
+  }
+  return { path: resolve(text), text: file.text }
+}
+
+/** Reads a file with one token. Keeps the path, because the token may be renewed. */
+export function readSecretFile(text: string, readFile: ReadFile): NamedText {
+  const file = readTextFile(text, readFile)
+  if (file.text.trim() === '') throw new UsageError(`${quote(text)} is empty: it must contain a token`)
+  return { path: resolve(text), text: file.text.trim() }
+}
+
+/** Reads the token of one user. Rejects the server's list of users, which has only hashes of tokens. */
+export function readOwnTokenFile(text: string, readFile: ReadFile): string {
+  const token = readSecretFile(text, readFile).text
+  if (/\s/.test(token))
+    throw new UsageError(
+      `${quote(text)} is not one token; the server's list of users has only hashes: give the token that \`setpoint token\` has shown`,
+    )
+  return token
+}
+
+/** Reads an audit policy and checks that it is valid, see `readPolicy`. */
+export function readAuditPolicy(text: string, readFile: ReadFile): NamedText {
+  const file = readTextFile(text, readFile)
+  try {
+    readPolicy(file.text)
+  } catch (error) {
+    if (error instanceof AuditPolicyError) throw new UsageError(`${quote(text)}: ${error.message}`)
+    throw error
+  }
+  return { path: resolve(text), text: file.text }
+}
