@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import type { Logger } from '../log/index.ts'
-import type { NamedText } from './flags-values.ts'
+import type { NamedText } from './flags-files.ts'
 
 /**
  * Logs an error if a certificate has expired or is not valid yet. The peer refuses it in the handshake, and does not say
