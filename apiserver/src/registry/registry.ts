@@ -2,7 +2,6 @@ import { randomInt } from 'node:crypto'
 import {
   ApiError,
   finalizersForDeletion,
-  isInvalid,
   isNotFound,
   isRecord,
   nameLimits,
@@ -190,7 +189,7 @@ export class Registry {
       key,
       current => {
         const seen = viewOf(version, current)
-        const patched = patchedObject(served, key, wireObject(version, seen.view, current.revision), patch)
+        const patched = applyPatch(wireObject(version, seen.view, current.revision), patch)
         const client = readClientObject(version, patched, options)
         warnings = client.warnings
         checkIdentity(served, key, client.meta)
@@ -368,19 +367,6 @@ export class Registry {
   ): Promise<ObjectKey | undefined> {
     const { pair } = await withApiErrors(this.#storage.get(reservationKey(served, index, value, key)))
     return pair && decodeHolder(pair.value).name
-  }
-}
-
-/** Names the object in the refusal of a patch that does not apply to it. @throws ApiError 400, 413, 422 */
-function patchedObject(served: ServedModel, key: ObjectKey, target: unknown, patch: Patch): unknown {
-  try {
-    return applyPatch(target, patch)
-  } catch (error) {
-    if (!isInvalid(error)) throw error
-    const causes = new Causes()
-    const { message } = error
-    for (const cause of error.details?.causes ?? [{ reason: 'FieldValueInvalid', message }]) causes.add(cause)
-    throw invalid(served, served.nameIn(key), causes)
   }
 }
 
