@@ -554,6 +554,32 @@ describe.each(stores)('writes on the %s store', store => {
       expect(answer.headers.get('warning')).toBeNull()
     })
 
+    it('lets a patch be that leaves a stored unknown field as it was', async () => {
+      await items.create('one', unknown)
+      const strict = `${items.at('one')}?fieldValidation=Strict`
+      const patched = await api.mergePatch(strict, { spec: { count: 2 } })
+      expect(objectOf(patched, 200).spec).toEqual({ ...unknown, count: 2 })
+      const warned = await api.jsonPatch(items.at('one'), [{ op: 'add', path: '/spec/other', value: 1 }])
+      expect(warned.headers.get('warning')).toMatch(/^299 - "unknown field \\"spec.other\\""$/)
+      const type = 'application/apply-patch+yaml'
+      const apply = (spec: unknown) =>
+        api.request('PATCH', `${strict}&fieldManager=a`, items.body('one', spec), { type })
+      objectOf(await apply({ title: 'applied' }), 200)
+      for (const answer of [
+        await api.mergePatch(strict, { spec: { deep: { extra: 2 } } }),
+        await api.jsonPatch(strict, [{ op: 'replace', path: '/spec/deep/extra', value: 2 }]),
+        await apply({ deep: { extra: 1 } }),
+        await api.put(strict, items.body('one', unknown)),
+      ])
+        expect(refusalOf(answer, 400).message).toContain('"spec.deep.extra"')
+    })
+
+    it('reports unknown fields of the metadata and the content together', async () => {
+      const body = items.body('one', { count: 1, colour: 'red' }, { colour: 'red' })
+      const { causes } = refusalOf(await api.post(`${items.path}?fieldValidation=Strict`, body), 400)
+      expect(causes.map(({ field }) => field)).toEqual(['metadata.colour', 'spec.colour'])
+    })
+
     it('does not warn if every field is known', async () => {
       const answer = await api.post(items.path, items.body('one', { count: 1, deep: { flag: true } }))
       expect(objectOf(answer, 201).metadata.name).toBe('one')

@@ -1,9 +1,9 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { ServedVersion } from '../model/index.ts'
+import { type BareObject, objectLimits, type ServedVersion } from '../model/index.ts'
 import { Causes, echo } from './causes.ts'
 import { type ClientMeta, type MetadataNotes, readMetadata } from './metadata.ts'
 import { badRequest } from './refusals.ts'
-import { unknownFieldsOf, warningsOfUnknown } from './unknown-fields.ts'
+import { newUnknownFields, unknownFieldsOf, warningsOfUnknown } from './unknown-fields.ts'
 import type { WriteOptions } from './write-options.ts'
 
 /** The parts of a request's body. */
@@ -12,20 +12,21 @@ export interface ClientObject {
   readonly content: Readonly<Record<string, unknown>>
   /** Violations found in the metadata, reported together with all others. */
   readonly causes: Causes
-  /** Texts of `Warning` headers about the metadata. */
+  /** Texts of `Warning` headers. */
   readonly warnings: readonly string[]
 }
 
 /**
  * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, and null is
  * the same as an absent field, as in Kubernetes. Unknown fields are removed if the model prunes them.
- * @throws ApiError 400 if it is not an object of the path's kind and version, or under `Strict` has unknown metadata or
- * fields that are pruned
+ * @param patched the object that a patch has changed to `body`. Its unknown fields are not the patch's.
+ * @throws ApiError 400 if it is not an object of the path's kind and version, or has unknown fields under `Strict`
  */
 export function readClientObject(
   version: ServedVersion,
   body: unknown,
   { dropsNulls, fieldValidation = 'Ignore' }: Partial<WriteOptions> = {},
+  patched?: BareObject,
 ): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
   const absent = version.isBuiltIn ? version : { apiVersion: undefined, kind: undefined }
@@ -38,12 +39,15 @@ export function readClientObject(
   const causes = new Causes()
   const notes: MetadataNotes = { unknownFields: [], warnings: [] }
   const meta = readMetadata(metadata ?? {}, causes, notes)
-  const warnings = [...warningsOfUnknown(notes.unknownFields, fieldValidation), ...notes.warnings]
-  if (version.isBuiltIn) return { meta, content: withoutAllNulls(content), causes, warnings }
   const { schemas } = version
-  if (schemas.prunes) warnings.push(...warningsOfUnknown(unknownFieldsOf(schemas, content), fieldValidation))
-  const kept = schemas.prune(content)
-  return { meta, content: dropsNulls ? version.withoutNulls(kept) : kept, causes, warnings }
+  const given = version.isBuiltIn ? withoutAllNulls(content) : content
+  const unknown = fieldValidation === 'Ignore' ? [] : unknownFieldsOf(schemas, given)
+  const sent = patched === undefined ? unknown : newUnknownFields(unknown, given, patched)
+  const reported = [...notes.unknownFields, ...sent].slice(0, objectLimits.violations)
+  const warnings = [...warningsOfUnknown(reported, fieldValidation), ...notes.warnings]
+  const kept = schemas.prune(given)
+  const hasNulls = dropsNulls && !version.isBuiltIn
+  return { meta, content: hasNulls ? version.withoutNulls(kept) : kept, causes, warnings }
 }
 
 /** Kubernetes' clients in Go send null for fields that are not set. Copies what it changes. */

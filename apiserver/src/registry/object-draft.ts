@@ -20,7 +20,6 @@ import { differenceOf, onlyTakesAwayFinalizers } from './difference.ts'
 import { indexDraft } from './index-draft.ts'
 import { checkMetadata, checkObjectName, finalizerWarnings, keepNotes } from './metadata.ts'
 import { invalid } from './refusals.ts'
-import { checkUnknownFields } from './unknown-fields.ts'
 import { violationsLeft, withDefaults } from './violations.ts'
 import { serverUser, type WriteOptions } from './write-options.ts'
 
@@ -74,11 +73,11 @@ export function draftCreation(
   const { status, ...withoutStatus } = content
   const created = served.model.subresources.status ? withoutStatus : content
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
-  const object = composeObject(served.hub, metadata, converted.content ?? {})
+  const object = composeObject(served.hub, metadata, converted ?? {})
   served.rules?.created?.(object)
   const defaulted = served.schemas.prune(withDefaults(served.schemas, object))
   const completed = served.schemas.prune(runDefaultHook(served, defaulted, undefined, 'object'))
-  return finishDraft(served, completed, undefined, 'object', causes, { ...options, ...converted })
+  return finishDraft(served, completed, undefined, 'object', causes, options)
 }
 
 /** The stored object as a request sees it, in the version of its path. */
@@ -88,18 +87,9 @@ export interface StoredView {
   readonly failure?: ApiError
 }
 
-/** Content at the hub, and how the rest of the write treats unknown fields. */
-interface ContentAtHub {
-  /** Undefined if it is what is stored. */
-  readonly content: Record<string, unknown> | undefined
-  readonly fieldValidation: WriteOptions['fieldValidation']
-  /** Warnings about the content in the version of the request. */
-  readonly warnings: readonly string[]
-}
-
 /**
  * Converts content of the request's version to the hub, after its version's defaults and checks. Content that equals the
- * stored one in that version is not converted, so that a change of the metadata loses nothing.
+ * stored one in that version is not converted, so that a change of the metadata loses nothing: the result is undefined.
  * @throws ApiError 422 with the violations of the version's schema; ConversionError
  */
 function contentAtHub(
@@ -109,22 +99,21 @@ function contentAtHub(
   stored: (StoredView & { readonly hub: BareObject | undefined }) | undefined,
   causes: Causes,
   options: WriteOptions,
-): ContentAtHub {
-  const { version = served.hub, fieldValidation } = options
-  if (version.isHub && stored?.failure === undefined) return { content, fieldValidation, warnings: [] }
+): Record<string, unknown> | undefined {
+  const { version = served.hub } = options
+  if (version.isHub && stored?.failure === undefined) return content
   const object = composeObject(version, metadata, content)
   if (
     stored !== undefined &&
     deepEqual({ ...object, metadata: undefined }, { ...stored.view, metadata: undefined })
   )
-    return { content: undefined, fieldValidation: 'Ignore', warnings: [] }
+    return undefined
   if (stored?.failure !== undefined) throw stored.failure
   if (causes.stops) throw invalid(served, metadata.name, causes)
   const completed = withDefaults(version.schemas, object)
   for (const violation of violationsLeft(version.schemas, completed, stored?.view)) causes.add(violation)
-  const warnings = checkUnknownFields(version.schemas, completed, options)
   if (!causes.isEmpty) throw invalid(served, metadata.name, causes)
-  return { content: version.toHub(completed, stored?.hub), fieldValidation: 'Ignore', warnings }
+  return version.toHub(completed, stored?.hub)
 }
 
 /** Returns the managed fields of an object that a write has made, before the model's hook completes it. */
@@ -168,11 +157,11 @@ export function draftUpdate(
   const sent = contentOf(served, seen.view, content, scope)
   const hub = stored.failure === undefined ? previous : undefined
   const converted = contentAtHub(served, metadata, sent, { ...seen, hub }, causes, options)
-  const next = hub && converted.content && contentOf(served, hub, converted.content, scope)
+  const next = hub && converted && contentOf(served, hub, converted, scope)
   const object =
-    converted.content === undefined
+    converted === undefined
       ? { ...previous, metadata }
-      : composeObject(served.hub, metadata, next ?? converted.content)
+      : composeObject(served.hub, metadata, next ?? converted)
   served.rules?.updated?.(object, previous, scope)
   const difference = differenceOf(object, previous)
   if (onlyTakesAwayFinalizers(object, previous, difference)) {
@@ -185,7 +174,7 @@ export function draftUpdate(
     return unindexedDraft(next, stored)
   }
   if (seen.failure !== undefined) throw seen.failure
-  if (stored.failure !== undefined && converted.content === undefined) throw stored.failure
+  if (stored.failure !== undefined && converted === undefined) throw stored.failure
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
   const defaulted = served.schemas.prune(withDefaults(served.schemas, object))
   const hooked = served.schemas.prune(runDefaultHook(served, defaulted, hub, scope))
@@ -194,7 +183,7 @@ export function draftUpdate(
   const isDesired = differs.content || (differs.status && !served.model.subresources.status)
   if (scope === 'object' && isDesired) completed.metadata.generation = owned.generation + 1
   const isChanged = isDesired || differs.status || differs.metadata || differs.finalizers
-  const draft = finishDraft(served, completed, stored, scope, causes, { ...options, ...converted })
+  const draft = finishDraft(served, completed, stored, scope, causes, options)
   return isChanged ? draft : undefined
 }
 
@@ -262,7 +251,7 @@ function finishDraft(
   stored: StoredObject | undefined,
   scope: Scope,
   causes: Causes,
-  options: Omit<ContentAtHub, 'content'> & Pick<WriteOptions, 'user' | 'version' | 'isDeclared'>,
+  options: Pick<WriteOptions, 'user' | 'version' | 'isDeclared'>,
 ): Draft {
   const { name } = completed.metadata
   if (causes.stops) throw invalid(served, name, causes)
@@ -277,8 +266,7 @@ function finishDraft(
   const suffix = version.isHub ? '' : ` (after conversion to ${served.hub.name})`
   for (const { reason = 'FieldValueInvalid', ...cause } of [...violations, ...refused, ...(ofKind || [])])
     causes.add({ ...cause, reason, message: cause.message + suffix })
-  const warnings = [...options.warnings, ...checkUnknownFields(served.schemas, completed, options)]
-  if (!served.hub.isBuiltIn) warnings.push(...finalizerWarnings(completed.metadata, stored?.object.metadata))
+  const warnings = served.hub.isBuiltIn ? [] : finalizerWarnings(completed.metadata, stored?.object.metadata)
   // Index functions may rely on the schema, so they only see valid objects.
   if (!isValid) throw invalid(served, name, causes)
   const json = encodeObject(completed)

@@ -190,7 +190,7 @@ export class Registry {
       current => {
         const seen = viewOf(version, current)
         const patched = applyPatch(wireObject(version, seen.view, current.revision), patch)
-        const client = readClientObject(version, patched, options)
+        const client = readClientObject(version, patched, options, seen.view)
         warnings = client.warnings
         checkIdentity(served, key, client.meta)
         // Only a version in the patch itself is a precondition.

@@ -4,7 +4,6 @@ import { Causes } from './causes.ts'
 import { readClientObject } from './client-object.ts'
 import { invalid } from './refusals.ts'
 import { checkNamespace } from './registry.ts'
-import { checkUnknownFields } from './unknown-fields.ts'
 import { violationsLeft, withDefaults } from './violations.ts'
 import type { WriteOptions } from './write-options.ts'
 
@@ -36,6 +35,5 @@ export function readReview(
   const causes = new Causes(client.causes)
   for (const violation of violationsLeft(schemas, object, undefined)) causes.add(violation)
   if (!causes.isEmpty) throw invalid(served, '', causes)
-  const warnings = [...client.warnings, ...checkUnknownFields(schemas, object, { fieldValidation })]
-  return { content: { spec: object.spec }, metadata: { ...client.meta }, warnings }
+  return { content: { spec: object.spec }, metadata: { ...client.meta }, warnings: client.warnings }
 }

@@ -1,22 +1,14 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import {
-  type BareObject,
+  deepEqual,
   formatPath,
   objectLimits,
+  parsePath,
   type SchemaSubject,
   type SchemaValidator,
+  valueAt,
 } from '../model/index.ts'
 import type { WriteOptions } from './write-options.ts'
-
-/** Returns a warning for each unknown field of an object. @throws ApiError 400 with the fields, under `Strict` */
-export function checkUnknownFields(
-  schemas: SchemaValidator,
-  object: BareObject,
-  options: Pick<WriteOptions, 'fieldValidation'>,
-): string[] {
-  if (options.fieldValidation === 'Ignore') return []
-  return warningsOfUnknown(unknownFieldsOf(schemas, object), options.fieldValidation)
-}
 
 /** Returns a warning for each of the fields. @throws ApiError 400 with the fields, under `Strict` */
 export function warningsOfUnknown(
@@ -38,6 +30,15 @@ export function warningsOfUnknown(
     )
   }
   return fields.map(field => `unknown field "${field}"`)
+}
+
+/** Returns the unknown fields of an object that another one does not have, or has with another value. */
+export function newUnknownFields(fields: readonly string[], object: unknown, before: unknown): string[] {
+  return fields.filter(field => {
+    const path = parsePath(field)
+    const value = valueAt(object, path)
+    return value === undefined || !deepEqual(value, valueAt(before, path))
+  })
 }
 
 const fieldsOfAllKinds = ['apiVersion', 'kind', 'metadata']
