@@ -2,13 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { Api, Collection, objectOf, refusalOf } from './support/api.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
 import { freePort } from './support/ports.ts'
 import { type Running, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { Watch, type WatchEvent } from './support/watch.ts'
 import { eventually } from './support/worlds.ts'
 
 /** Servers of one control plane with different versions of a plugin, and so with different indexes. */
@@ -96,8 +97,16 @@ async function statusOf(server: { readonly url: string }): Promise<Fields> {
 }
 
 function conditionOf(status: Fields, type: string): Fields {
-  const conditions = arrayOf(status.conditions).map(fieldsOf)
+  const conditions = arrayOf(status.conditions ?? []).map(fieldsOf)
   return conditions.find(condition => condition.type === type) ?? {}
+}
+
+function statusIn({ raw }: WatchEvent): Fields {
+  return fieldsOf(fieldsOf(raw.object).status ?? {})
+}
+
+function isSuperseded(event: WatchEvent): boolean {
+  return conditionOf(statusIn(event), 'UniqueIndexesInForce').reason === 'Superseded'
 }
 
 function messagesOf(status: Fields): string[] {
@@ -119,24 +128,39 @@ describe('a newer version of a unique index', () => {
     await oldThings.create('a', { code: 'X' }, { finalizers: ['example.com/f'] })
     const newer = await start(await writePlugin('2.0.0', [byLowerCode]))
     const newerThings = thingsOf(newer)
+    const reports = await Watch.open(newer.url, `${pluginsPath}/life`)
+    onTestFinished(async () => void (await reports.close()))
     refusalOf(await newerThings.api.post(newerThings.path, newerThings.body('b', { code: 'x' })), 409)
     refusalOf(await oldThings.api.post(oldThings.path, oldThings.body('b', { code: 'y' })), 503)
     refusalOf(await oldThings.api.mergePatch(oldThings.at('a'), { spec: { code: 'z' } }), 503)
     expect((await oldThings.list()).names).toEqual(['a'])
     await bystandersOf(old).create('other-kinds-go-on', {})
-    await eventually(async () => {
-      const status = await statusOf(old)
-      expect(conditionOf(status, 'UniqueIndexesInForce')).toMatchObject({
-        status: 'False',
-        reason: 'Superseded',
-      })
-      expect(conditionOf(status, 'Ready').status).toBe('True')
-      expect(messagesOf(status).join()).toContain('version 2 of the unique index code')
-    })
+    await reports.until(({ events }) => events.some(isSuperseded))
+    const [status = {}] = reports.events.filter(isSuperseded).map(statusIn)
+    expect(conditionOf(status, 'Ready').status).toBe('True')
+    expect(messagesOf(status).join()).toContain('version 2 of the unique index code')
     // Deletion must always work.
     objectOf(await oldThings.api.delete(oldThings.at('a')))
     objectOf(await oldThings.api.mergePatch(oldThings.at('a'), { metadata: { finalizers: null } }))
     await newerThings.create('b', { code: 'x' })
+  })
+
+  it('keeps its findings on the Plugin object when the server with the older one finds itself superseded', async () => {
+    const old = await start(await writePlugin('1.0.0', [byCode]))
+    const oldThings = thingsOf(old)
+    await oldThings.create('a', { code: 'X' })
+    await oldThings.create('clash', { code: 'x' })
+    const newer = await start(await writePlugin('2.0.0', [byLowerCode]))
+    const reports = await Watch.open(newer.url, `${pluginsPath}/life`)
+    onTestFinished(async () => void (await reports.close()))
+    refusalOf(await oldThings.api.post(oldThings.path, oldThings.body('b', { code: 'y' })), 503)
+    await reports.until(({ events }) => events.some(isSuperseded))
+    await reports.until(({ changes }) => {
+      const [status = {}] = changes.slice(-1).map(statusIn)
+      return status.version === '2.0.0' && messagesOf(status).some(message => message.includes('clash'))
+    })
+    await old.stop()
+    expect(conditionOf(await statusOf(newer), 'UniqueIndexesInForce').reason).toBe('InForce')
   })
 
   it('is not reverted when a server with the older one starts', async () => {
@@ -145,12 +169,14 @@ describe('a newer version of a unique index', () => {
     await thingsOf(old).create('a', { code: 'X' })
     const newer = await start(await writePlugin('2.0.0', [byLowerCode]))
     await old.restart()
-    expect(conditionOf(await statusOf(old), 'UniqueIndexesInForce').reason).toBe('Superseded')
     refusalOf(await thingsOf(old).api.post(thingsOf(old).path, thingsOf(old).body('b', { code: 'x' })), 503)
     const things = thingsOf(newer)
     await things.create('c', { code: 'y' })
     refusalOf(await things.api.post(things.path, things.body('b', { code: 'x' })), 409)
     expect((await thingsOf(old).list()).items).toHaveLength(2)
+    await newer.stop()
+    await old.restart()
+    expect(conditionOf(await statusOf(old), 'UniqueIndexesInForce').reason).toBe('Superseded')
   })
 })
 

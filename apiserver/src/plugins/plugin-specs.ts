@@ -41,6 +41,12 @@ export class PluginSpecs {
     return this.#informer.get(name)?.status?.routes ?? []
   }
 
+  /** Returns the reason of a condition in the status that a server has stored last. */
+  reasonOf(name: string, type: string): string | undefined {
+    const conditions = this.#informer.get(name)?.status?.conditions
+    return conditions?.find(condition => condition.type === type)?.reason
+  }
+
   /** Calls back for each object and after each change. `isDeleted` is true after the object was deleted. */
   observe(changed: (name: string, isDeleted: boolean) => void): void {
     const tell = ({ metadata }: PluginObject) => changed(metadata.name, false)

@@ -70,6 +70,16 @@ export class PluginStatuses {
     this.#writing.set(name, writing)
   }
 
+  /**
+   * Stores the status of a plugin once more if a server whose unique indexes are superseded has overwritten it, and those of
+   * this server are in force. The other server may be about to stop, as in a rolling upgrade. `stored` is the reason of the
+   * condition in the store.
+   */
+  defend(name: string, stored: string | undefined): void {
+    const own = this.#latest.get(name)?.conditions?.find(({ type }) => type === 'UniqueIndexesInForce')
+    if (stored === 'Superseded' && own?.reason === 'InForce') this.restore(name)
+  }
+
   /** Stores the status of a plugin once more, after its object was deleted. */
   restore(name: string): void {
     const status = this.#latest.get(name)

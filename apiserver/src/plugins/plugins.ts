@@ -31,7 +31,7 @@ export interface PluginLifecycle extends PluginProgress {
 
 interface PluginsOptions {
   readonly create: (loader: PluginLoader, loaded: LoadedPlugin) => PluginLifecycle
-  readonly specs: Pick<PluginSpecs, 'current' | 'observe'>
+  readonly specs: Pick<PluginSpecs, 'current' | 'reasonOf' | 'observe'>
   /** Gets the sources that cannot be loaded; absent where another process writes the statuses. */
   readonly statuses?: PluginStatuses
   readonly settings: SettingsSources
@@ -97,6 +97,7 @@ export class Plugins {
     }
     specs.observe((name, isDeleted) => {
       if (isDeleted) statuses?.restore(name)
+      else statuses?.defend(name, specs.reasonOf(name, 'UniqueIndexesInForce'))
       this.#follow(name).catch(error => log.error({ plugin: name, err: error }, 'failed to follow a spec'))
     })
     const starts: Promise<void>[] = []
