@@ -135,6 +135,40 @@ describe('setupPlugin', () => {
     expect(await handler?.(request)).toEqual({ body: 'hello' })
   })
 
+  test('a class serves the routes of its base class, too, under its own ApiVersion only', async () => {
+    class Base {
+      zero() {
+        return undefined
+      }
+      one() {
+        return { body: 'base' }
+      }
+    }
+    Get('/zero')(Base.prototype, 'zero')
+    Get('/one')(Base.prototype, 'one')
+    ApiVersion('api.demo.example.com/v1')(Base)
+    class Extended extends Base {
+      override one() {
+        return { body: 'extended' }
+      }
+      two() {
+        return undefined
+      }
+    }
+    Get('/one')(Extended.prototype, 'one')
+    Get('/two')(Extended.prototype, 'two')
+    const unmarked = setUp(context => context.routes(Extended))
+    expect(await setupPlugin(unmarked.plugin, unmarked.host)).toMatchObject({
+      routes: [],
+      unmarkedClasses: ['Extended'],
+    })
+    ApiVersion('console.api.demo.example.com/v1')(Extended)
+    const { plugin, host } = setUp(context => context.routes(Extended))
+    const [group] = (await setupPlugin(plugin, host)).routes
+    expect(group?.groupVersion).toBe('console.api.demo.example.com/v1')
+    expect(group?.routes.map(({ pattern }) => pattern)).toEqual(['/zero', '/one', '/two'])
+  })
+
   test('a handler has typed parameters from its pattern', async () => {
     const { plugin, host } = setUp(context =>
       context.routes('api.demo.example.com/v1', routes =>

@@ -167,9 +167,16 @@ export class RouteBuilder {
 const apiVersionKey = Symbol.for('setpoint.dev/api-version')
 const routesKey = Symbol.for('setpoint.dev/routes')
 
+interface Mapping {
+  readonly method: RouteMethod
+  readonly pattern: string
+  readonly options: RouteOptions
+  readonly member: string | symbol
+}
+
 interface Marked {
   [apiVersionKey]?: string
-  [routesKey]?: { method: RouteMethod; pattern: string; options: RouteOptions; member: string | symbol }[]
+  [routesKey]?: Mapping[]
 }
 
 /**
@@ -213,24 +220,38 @@ function mapping(method: RouteMethod) {
       // route on the prototype.
       context.addInitializer(function (this: unknown) {
         const prototype: object = Object.getPrototypeOf(this)
-        const known = Object.hasOwn(prototype, routesKey) ? (prototype as Marked)[routesKey] : undefined
-        if (
-          !known?.some(route => route.member === name && route.method === method && route.pattern === pattern)
-        ) {
+        if (!mappingsOf(prototype).some(sameAs({ method, pattern, options, member: name })))
           add(prototype, name)
-        }
       })
     }
   }
 }
 
-/** Returns the routes of an endpoint class, or undefined if it has no `ApiVersion`. */
+/** Returns what the classes of a prototype declare, a base class before the one that extends it. */
+function mappingsOf(prototype: object | null): readonly Mapping[] {
+  if (prototype === null) return []
+  const inherited = mappingsOf(Object.getPrototypeOf(prototype))
+  const own = Object.hasOwn(prototype, routesKey) ? ((prototype as Marked)[routesKey] ?? []) : []
+  return [...inherited, ...own.filter(mapping => !inherited.some(sameAs(mapping)))]
+}
+
+/** A class may override a method and declare its route once more. */
+function sameAs({ method, pattern, member }: Mapping): (other: Mapping) => boolean {
+  return other => other.method === method && other.pattern === pattern && other.member === member
+}
+
+/**
+ * Returns the routes of an endpoint class and its base classes, or undefined if it has no `ApiVersion` of its own: the
+ * audience of a base class need not be that of a class that extends it.
+ */
 export function routesOf(endpoint: new () => object): RouteGroup | undefined {
-  const groupVersion = (endpoint as Marked)[apiVersionKey]
+  const groupVersion = Object.hasOwn(endpoint, apiVersionKey)
+    ? (endpoint as Marked)[apiVersionKey]
+    : undefined
   if (groupVersion === undefined) return undefined
   const instance = new endpoint()
   const builder = new RouteBuilder()
-  for (const { method, pattern, options, member } of (instance as Marked)[routesKey] ?? []) {
+  for (const { method, pattern, options, member } of mappingsOf(Object.getPrototypeOf(instance))) {
     const handler: unknown = Reflect.get(instance, member)
     if (typeof handler !== 'function')
       throw new TypeError(`${endpoint.name}.${String(member)} is not a method`)
