@@ -220,6 +220,8 @@ describe('setupPlugin', () => {
       [c => c.controller(Gadget, b => b.finalize('no-domain', () => {})), /<domain>\/<name>/],
       [c => c.controller(Gadget, b => b.concurrency(0).reconcile(() => {})), /integer from 1/],
       [c => c.controller(Gadget, b => b.timeoutMs(-1).reconcile(() => {})), /above 0/],
+      [c => c.controller(Gadget, async b => void b.reconcile(() => {})), /not async/],
+      [c => c.routes('g.example.com/v1', async r => void r.get('/x', () => undefined)), /not async/],
       [c => c.routes('nonsense', r => r.get('/x', () => undefined)), /<group>\/<version>/],
       [c => c.routes('g.example.com/v1', r => r.get('x', () => undefined)), /starts with/],
     ]

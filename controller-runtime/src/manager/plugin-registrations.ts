@@ -43,7 +43,7 @@ export class PluginRegistrations implements Registering {
     if (typeof build !== 'function')
       throw this.#invalid(`controller of ${model.kind} needs a function such as c => c.reconcile(...)`)
     const builder = new ControllerBuilder(model)
-    build(builder)
+    this.#checkSynchronous(`controllers of ${model.kind}`, build(builder))
     const definition = builder.build()
     const { plugin, controllerOptions } = this.#options
     const name = unusedName(`${plugin}/${model.plural}.${model.group}`, this.controllers)
@@ -74,7 +74,7 @@ export class PluginRegistrations implements Registering {
     if (typeof build !== 'function')
       throw this.#invalid(`routes of ${groupVersion} need a function such as r => r.get('/path', handler)`)
     const builder = new RouteBuilder()
-    build(builder)
+    this.#checkSynchronous(`routes of ${groupVersion}`, build(builder))
     this.routeGroups.push(builder.build(groupVersion))
   }
 
@@ -87,6 +87,13 @@ export class PluginRegistrations implements Registering {
     this.unmarkedClasses.push(endpoint.name)
     const { log } = this.#options.controllerOptions
     log?.warn({ endpoint: endpoint.name }, 'class without ApiVersion is not exposed')
+  }
+
+  /** What a function adds after an `await` would be lost. */
+  #checkSynchronous(built: string, result: unknown): void {
+    if (!(result instanceof Promise)) return
+    result.catch(() => {})
+    throw this.#invalid(`${built} need a function that is not async; await before, in setup`)
   }
 
   #checkOpen(registered: string): void {
