@@ -3,6 +3,7 @@
  * conversions, a fake clock, and a fault-injecting proxy. The SDK's own tests use them too.
  */
 export * from './conformance/index.ts'
+export { consoleLogger } from './console-logger.ts'
 export * from './conversions/index.ts'
 export { FakeClock } from './fake-clock.ts'
 export * from './fault-proxy/index.ts'

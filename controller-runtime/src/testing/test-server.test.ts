@@ -12,6 +12,7 @@ import { createClient } from '../client/create-client.ts'
 import { definePlugin } from '../plugin/plugin.ts'
 import { until } from '../wait/until.ts'
 import { waitFor } from '../wait/wait-for.ts'
+import { consoleLogger } from './console-logger.ts'
 import { startTestServer } from './test-server.ts'
 
 test('is a real server: it validates, enforces unique indexes, sorts, and counts versions and generations', async () => {
@@ -192,4 +193,32 @@ test('close ends open watches and managers, and refuses further requests', async
   expect((await watch.end).code).toBe(1001)
   await expect(server.client.list(Gadget)).rejects.toMatchObject({ reason: 'ServiceUnavailable' })
   await expect(server.listen()).rejects.toThrow('closed')
+})
+
+test('with the console as its log, shows why a reconciler is retried', async () => {
+  let printed = ''
+  vi.spyOn(process.stderr, 'write').mockImplementation(text => {
+    printed += text
+    return true
+  })
+  const failing = definePlugin({
+    name: 'failing',
+    models: [Gadget],
+    setup(plugin) {
+      plugin.controller(Gadget, c =>
+        c.reconcile(async () => {
+          throw new Error('no such machine')
+        }),
+      )
+    },
+  })
+  try {
+    await using server = await startTestServer({ plugins: [failing], log: consoleLogger() })
+    await server.startPlugin(failing)
+    await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await expect.poll(() => printed).toMatch(/WARN reconcile failed, retrying .*Error: no such machine/s)
+    expect(printed).toContain("object: 'a'")
+  } finally {
+    vi.restoreAllMocks()
+  }
 })
