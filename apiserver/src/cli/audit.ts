@@ -10,7 +10,7 @@ import {
 import type { Logger } from '../log/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import { FileWatch } from '../security/index.ts'
-import type { AuditOptions } from './flags.ts'
+import type { AuditOptions } from './flags-audit.ts'
 
 /** An audit log with its destinations, and the watch on its policy file. */
 interface OpenedAudit {

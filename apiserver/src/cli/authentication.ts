@@ -19,8 +19,8 @@ import {
   OidcIssuer,
   TokenFile,
 } from '../security/index.ts'
-import type { AuthenticationOptions } from './flags.ts'
 import type { NamedText } from './flags-files.ts'
+import type { AuthenticationOptions } from './options.ts'
 
 /** The ways to authenticate of a server. */
 export interface ServerAuthentication {

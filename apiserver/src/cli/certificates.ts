@@ -3,7 +3,7 @@ import type { Logger } from '../log/index.ts'
 import { FileWatch } from '../security/index.ts'
 import type { ServerAuthentication } from './authentication.ts'
 import { reportInvalid } from './certificate-validity.ts'
-import type { ServerOptions } from './flags.ts'
+import type { ServerOptions } from './options.ts'
 
 /**
  * Uses renewed certificates of the server from the next connection on, and other CA certificates of clients for every

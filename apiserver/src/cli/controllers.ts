@@ -20,7 +20,7 @@ import {
   type ReloadOutcome,
 } from '../plugins/index.ts'
 import { warnIfReadableByAll } from '../security/index.ts'
-import type { ControllersOptions } from './flags.ts'
+import type { ControllersOptions } from './options.ts'
 import { serverTransport } from './server-transport.ts'
 import { withinTime } from './within-time.ts'
 

@@ -3,7 +3,7 @@ import type { Logger } from '@setpoint/controller-runtime'
 import { FileWatch } from '../security/index.ts'
 import type { EtcdStorageOptions } from '../storage/etcd/index.ts'
 import { reportInvalid } from './certificate-validity.ts'
-import type { EtcdStoreOptions } from './flags.ts'
+import type { EtcdStoreOptions } from './flags-store.ts'
 
 type Name = keyof EtcdStoreOptions['tls']
 

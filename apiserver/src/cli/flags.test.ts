@@ -4,9 +4,11 @@ import { dirname, join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openssl } from '../../../test/support/openssl.ts'
 import { environmentName } from './flag.ts'
-import { type CommandLine, parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
+import { type CommandLine, parseCommandLine } from './flags.ts'
 import { readPluginSource } from './flags-plugin.ts'
 import { flags, flagsOf } from './flags-table.ts'
+import { UsageError } from './flags-values.ts'
+import type { ServeOptions } from './options.ts'
 
 type Env = Record<string, string>
 

@@ -2,102 +2,29 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
-import type { OidcOptions } from '../security/index.ts'
-import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
 import type { NewPlugin } from './create-command.ts'
 import { environmentName, type Flag } from './flag.ts'
-import { type AuditOptions, auditFlags, auditOptions } from './flags-audit.ts'
-import type { NamedText, ReadFile } from './flags-files.ts'
+import { auditFlags, auditOptions } from './flags-audit.ts'
+import type { ReadFile } from './flags-files.ts'
 import { oidcFlags, oidcOptions } from './flags-oidc.ts'
 import { keyPair } from './flags-pairs.ts'
 import { readPluginSource } from './flags-plugin.ts'
-import { type RequestedToken, requestedToken } from './flags-service-account-token.ts'
+import { requestedToken } from './flags-service-account-token.ts'
 import { Settings } from './flags-settings.ts'
-import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
-import { allFlags, flags, flagsOf, type LogFormat, type LogLevel, type TokenOutput } from './flags-table.ts'
+import { storeFlags, storeOptions } from './flags-store.ts'
+import { allFlags, flags, flagsOf, type TokenOutput } from './flags-table.ts'
 import { formatAddress, isLoopback, type ListenAddress, quote, UsageError } from './flags-values.ts'
+import type {
+  AuthenticationOptions,
+  CommonOptions,
+  KubeconfigOptions,
+  LogOptions,
+  ServeOptions,
+  ServerOptions,
+  ServiceAccountTokenOptions,
+} from './options.ts'
 import type { ServerConnection } from './server-transport.ts'
-
-export type { AuditOptions } from './flags-audit.ts'
-export type { EtcdStoreOptions, StoreOptions } from './flags-store.ts'
-export type { LogFormat, LogLevel, TokenOutput } from './flags-table.ts'
-export { formatAddress, isLoopback, type ListenAddress, UsageError } from './flags-values.ts'
-
-/** The options of `setpoint serve`. */
-export type ServeOptions = ServerOptions | ControllersOptions
-
-/** How a command logs. */
-export interface LogOptions {
-  readonly logLevel: LogLevel
-  readonly logFormat: LogFormat
-}
-
-interface CommonOptions extends LogOptions {
-  /** The plugins to load, or undefined for every folder of the installation's `plugins/`. */
-  readonly plugins: readonly PluginSource[] | undefined
-  /** Where the settings of plugins come from. */
-  readonly pluginSettings: SettingsSources
-  readonly reservedDomain: string
-  /** Name of the lease for leader election. */
-  readonly lease: string
-}
-
-/** A process that serves the API, and with role `all` runs controllers too. */
-export interface ServerOptions extends CommonOptions {
-  readonly role: 'all' | 'apiserver'
-  readonly listen: ListenAddress
-  /** Prefix of every path: '' or `/x`. */
-  readonly basePath: string
-  readonly store: StoreOptions
-  /** False if clients do not see the built-in kinds of Kubernetes. */
-  readonly kubernetesKinds: boolean
-  /** True if plugins get the permissions that they ask for. */
-  readonly grantPlugins: boolean
-  readonly watchLimits: WatchLimits
-  /** How callers authenticate; undefined accepts local callers only. */
-  readonly authentication: AuthenticationOptions | undefined
-  /** Origins of pages that may call, besides the server's own: `https://app.example.com` or `*.example.com`. */
-  readonly allowedOrigins: readonly string[]
-  /** Certificate and key for HTTPS; plain HTTP without. */
-  readonly tls: { readonly cert: NamedText; readonly key: NamedText } | undefined
-  /** Undefined if requests are not audited. */
-  readonly audit: AuditOptions | undefined
-}
-
-/** At least one way to authenticate. */
-export interface AuthenticationOptions {
-  /** Accepted tokens. */
-  readonly tokenFile: NamedText | undefined
-  /** CA certificates (PEM) of clients. */
-  readonly clientCa: NamedText | undefined
-  readonly oidc: readonly OidcOptions[]
-}
-
-/** A process that runs only controllers. */
-export interface ControllersOptions extends CommonOptions, ServerConnection {
-  readonly role: 'controllers'
-  /** True if the process deletes dependents of deleted owners, and old events. */
-  readonly collector: boolean
-  /** Address of health and metrics; not served if undefined. */
-  readonly healthListen: ListenAddress | undefined
-}
-
-/** What a kubeconfig says. */
-export interface KubeconfigOptions {
-  /** URL with the base path. */
-  readonly server: string
-  /** CA certificates (PEM); without them, those of the client's system count. */
-  readonly ca: string | undefined
-  readonly token: string | undefined
-  /** Client certificate and its key (PEM). */
-  readonly certificate: { readonly cert: string; readonly key: string } | undefined
-  /** The file to write. Default: standard output. */
-  readonly output: string | undefined
-}
-
-/** A token of a service account to request, and where it goes. */
-export interface ServiceAccountTokenOptions extends RequestedToken, LogOptions {}
 
 /** The command to run. */
 export type CommandLine =

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import type { ApiServer } from '../http/index.ts'
-import { formatAddress, type ListenAddress, type ServerOptions } from './flags.ts'
+import { formatAddress, type ListenAddress } from './flags-values.ts'
+import type { ServerOptions } from './options.ts'
 
 export const listenDefaults = Object.freeze({
   /**

@@ -1,7 +1,9 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { errorMessage } from '@setpoint/controller-runtime/api'
 import { exitCodes } from './exit-codes.ts'
-import { parseCommandLine, type TokenOutput, UsageError } from './flags.ts'
+import { parseCommandLine } from './flags.ts'
+import type { TokenOutput } from './flags-table.ts'
+import { UsageError } from './flags-values.ts'
 
 /**
  * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with a new plugin, or

@@ -2,7 +2,7 @@ import type { Logger } from '../log/index.ts'
 import type { EtcdMetrics } from '../metrics/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { EtcdCertificates } from './etcd-certificates.ts'
-import type { StoreOptions } from './flags.ts'
+import type { StoreOptions } from './flags-store.ts'
 
 /** @throws StoreLockedError, StoreFolderError */
 export async function openStorage(

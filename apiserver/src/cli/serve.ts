@@ -4,7 +4,8 @@ import { checkSource, PluginLoadError } from '../plugins/index.ts'
 import { startControllers } from './controllers.ts'
 import { exitCodes } from './exit-codes.ts'
 import { handleFaults, logWarnings } from './faults.ts'
-import { type LogOptions, type ServeOptions, UsageError } from './flags.ts'
+import { UsageError } from './flags-values.ts'
+import type { LogOptions, ServeOptions } from './options.ts'
 import { startServer } from './server.ts'
 
 /** Serves until a signal asks to stop. @throws the errors of the start */

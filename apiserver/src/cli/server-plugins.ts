@@ -13,7 +13,7 @@ import {
   pluginModel,
 } from '../plugins/index.ts'
 import { keepRoles, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
-import type { ServerOptions } from './flags.ts'
+import type { ServerOptions } from './options.ts'
 import { stopDefaults } from './stop-server.ts'
 
 /** The server's own kinds, which are registered and being started. */
