@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { JsonObject } from '../model/index.ts'
-import { hasApply, kindPaths, type RequestFormats } from './kind-paths.ts'
+import { hasApply, type RequestFormats } from './kind-operations.ts'
+import { kindPaths } from './kind-paths.ts'
 import { isNamespaced, type KindVersion, kindComponents, type PatchKeywords } from './kind-schemas.ts'
 import { metaSchemas, statusSchemas } from './meta-schemas.ts'
 import { OperationIds, partsOf } from './names.ts'
