@@ -67,11 +67,8 @@ export class TargetSlots {
     if (target.active > 0) this.#shared--
     this.#serve(target)
     // A slot of the pool may have become free.
-    for (const [other, { waiting }] of this.#targets) {
+    for (const [other, next] of this.#targets) {
       if (this.#shared >= this.#bounds.shared) break
-      if (waiting.size === 0) continue
-      const next = this.#targets.get(other)
-      if (next === undefined) continue
       if (!this.#serve(next)) continue
       // The others come first the next time.
       this.#targets.delete(other)
