@@ -48,8 +48,6 @@ export interface PluginHostOptions {
   readonly randomSource?: RandomSource
   /** Called after a change of `failures`. */
   readonly onFailures?: () => void
-  /** Default `pluginHostDefaults.setupTimeoutMs`. */
-  readonly setupTimeoutMs?: number
 }
 
 /** A plugin whose `setup` has run. */
@@ -75,7 +73,7 @@ export interface HostedPlugin {
 /**
  * Runs a plugin's `setup` and collects its registrations, for `--role all` and `--role controllers` alike. If it fails,
  * nothing has been started.
- * @throws the error of `setup`; TypeError for an invalid registration; Error after `setupTimeoutMs`.
+ * @throws the error of `setup`; TypeError for an invalid registration; Error after `pluginHostDefaults.setupTimeoutMs`.
  */
 export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): Promise<HostedPlugin> {
   const { transport, hostTransport = transport, manager } = options
@@ -125,7 +123,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     routes,
   }
   try {
-    await runSetup(plugin, context, options.setupTimeoutMs ?? pluginHostDefaults.setupTimeoutMs)
+    await runSetup(plugin, context)
   } catch (error) {
     stopping.abort(error)
     registrations.metrics.close()
@@ -162,8 +160,9 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
   }
 }
 
-/** Runs `setup`. @throws its error; Error after `timeoutMs` */
-async function runSetup(plugin: Plugin, context: PluginContext, timeoutMs: number): Promise<void> {
+/** Runs `setup`. @throws its error; Error after the timeout */
+async function runSetup(plugin: Plugin, context: PluginContext): Promise<void> {
+  const { setupTimeoutMs: timeoutMs } = pluginHostDefaults
   const patience = new AbortController()
   try {
     await Promise.race([
