@@ -77,7 +77,6 @@ export interface Preconditions {
   readonly versionFields?: readonly string[]
 }
 
-/** The options of a deletion. */
 export interface Deletion extends Preconditions {
   /** Treatment of dependents. Without it the object's own finalizers decide. */
   readonly propagation?: PropagationPolicy

@@ -13,7 +13,6 @@ export interface Dependent {
   readonly metadata: DeepReadonly<Partial<ObjectMeta>>
 }
 
-/** Options of an owner reference. */
 export interface OwnerReferenceOptions {
   /** If true, a foreground deletion of the owner waits until the dependent is gone. */
   readonly blockOwnerDeletion?: boolean

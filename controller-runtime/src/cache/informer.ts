@@ -16,13 +16,11 @@ import { Delivery, type HandlerLag, type InformerHandler } from './delivery.ts'
 import { type Change, Store } from './store.ts'
 import { applyTransform, type TransformOption } from './transform.ts'
 
-/** Defaults of an informer. */
 export const informerDefaults = Object.freeze({
   /** Pause before restarting after an unexpected error, in ms. */
   restartMs: 1_000,
 })
 
-/** Options of an informer. */
 export interface InformerOptions<T extends ApiObject = ApiObject>
   extends SelectorOptions,
     TransformOption<T> {

@@ -61,13 +61,11 @@ export interface WriteOptions extends RequestOptions {
   readonly fieldValidation?: 'Strict' | 'Warn' | 'Ignore'
 }
 
-/** Options of a patch. */
 export interface PatchOptions extends WriteOptions {
   /** Fails with Conflict unless this is the current version. Merge patches only; in a JSON Patch use a `test` step. */
   readonly version?: string
 }
 
-/** Options of an apply. */
 export interface ApplyOptions extends WriteOptions {
   /** The name of the fields' owner. Default: the controller's name, else the client's. */
   readonly fieldManager?: string

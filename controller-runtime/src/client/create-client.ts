@@ -44,7 +44,6 @@ export interface ClientOptions {
   readonly fieldManager?: string
 }
 
-/** Defaults of a client. */
 export const clientDefaults = Object.freeze({
   /** Items per request of `items`; client-go's pager uses 500, about a megabyte. */
   pageSize: 500,

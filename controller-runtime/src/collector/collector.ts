@@ -6,7 +6,6 @@ import { CollectorRun } from './collector-run.ts'
 import { type CollectorCounts, collectorDefaults } from './defaults.ts'
 import type { KindSource } from './kind-source.ts'
 
-/** Options of a collector. */
 export interface CollectorOptions {
   readonly kinds: KindSource
   readonly clock?: Clock

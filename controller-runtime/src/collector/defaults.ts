@@ -1,4 +1,3 @@
-/** Defaults of the collector. */
 export const collectorDefaults = Object.freeze({
   /** The server's default. */
   reservedDomain: 'setpoint.dev',

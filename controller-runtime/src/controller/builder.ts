@@ -21,7 +21,6 @@ import { changedBeyondStatus, type Filter, toPredicate, type UpdatePredicate } f
 import type { Finalize, Reconcile, ReconcileContext } from './reconcile.ts'
 import { runSource, type Source, type SourceRunOptions } from './source.ts'
 
-/** Defaults of a controller. */
 export const controllerDefaults = Object.freeze({
   /** Objects reconciled concurrently. Most reconcilers wait for I/O, so several cost no more than one. */
   concurrency: 10,

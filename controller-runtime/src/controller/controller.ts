@@ -23,7 +23,6 @@ import { Run, type RunHost } from './run.ts'
 import { type ControllerCounts, type Outcome, OutcomeHandler } from './run-outcome.ts'
 import { recordResult, withReconcileSpan } from './tracing.ts'
 
-/** Options of a controller. */
 export interface ControllerOptions {
   /** Passed to reconcilers. A run sees all earlier writes made through it. */
   readonly client: Client

@@ -23,7 +23,6 @@ export const eventKeeperDefaults = Object.freeze({
   clockSkewMs: 300_000,
 })
 
-/** Options of an event keeper. */
 export interface EventKeeperOptions {
   readonly clock?: Clock
   readonly lifetimeMs?: number

@@ -26,7 +26,6 @@ export const eventRecorderDefaults = Object.freeze({
   messageLength: 1_024,
 })
 
-/** Options of an event recorder. */
 export interface EventRecorderOptions {
   readonly client: Client
   /** The reporter, for example the plugin's name. */

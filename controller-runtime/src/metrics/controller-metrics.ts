@@ -4,7 +4,6 @@ import { type Observations, ObservedHistogram } from './histogram.ts'
 import { RunnableMetrics } from './runnable-metrics.ts'
 import { ScrapedMetrics } from './scraped-metrics.ts'
 
-/** Defaults of the metrics. */
 export const metricsDefaults = Object.freeze({
   /** Distinct priorities of a queue with a series of their own; the others share one. As in controller-runtime. */
   priorities: 25,

@@ -7,7 +7,6 @@ import type { WorkQueueObserver } from './queue-observer.ts'
 import { type Ageing, ReadyQueue } from './ready-queue.ts'
 import { TokenBucket } from './token-bucket.ts'
 
-/** Defaults of a work queue. */
 export const workQueueDefaults = Object.freeze({
   /** First delay of a failing key in ms; each further failure doubles it. As in client-go and controller-runtime. */
   backoffBaseMs: 5,
@@ -27,7 +26,6 @@ export const priorities = Object.freeze({
   initial: -100,
 })
 
-/** Options of a work queue. */
 export interface WorkQueueOptions {
   readonly clock?: Clock
   readonly backoffBaseMs?: number
