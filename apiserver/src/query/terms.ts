@@ -74,27 +74,27 @@ function* labelTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Ter
   const { key, operator, values } = requirement
   const test = (entry: Entry) => matches(requirement, labelValuesOf(entry, key))
   if (operator === 'exists' || operator === 'absent') {
-    return yield* term(snapshot.labelKeys, [key], operator === 'absent', false, false, test)
+    return yield* term({ tree: snapshot.labelKeys, values: [key], negated: operator === 'absent', test })
   }
   const pairs = values.map(value => `${key}=${value}`)
+  const tree = snapshot.view(IndexSet.labels).values
   // A key has one value, so the runs of its values have no object in common.
-  return yield* term(snapshot.view(IndexSet.labels).values, pairs, operator === 'notin', false, false, test)
+  return yield* term({ tree, values: pairs, negated: operator === 'notin', test })
 }
 
 function* fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Term> {
-  const position = snapshot.indexes.positionOf(requirement.key)
-  const test = (entry: Entry) => matches(requirement, entry.values[position] ?? noValues)
-  const view = snapshot.view(position)
-  const single = view.values === view.smallest
-  const overlapping = !single && requirement.values.length > 1
-  return yield* term(
-    view.values,
-    requirement.values,
-    requirement.operator === 'notin',
-    overlapping,
-    single,
-    test,
-  )
+  const { key, operator, values } = requirement
+  const position = snapshot.indexes.positionOf(key)
+  const { values: tree, smallest } = snapshot.view(position)
+  const isSingle = tree === smallest
+  return yield* term({
+    tree,
+    values,
+    negated: operator === 'notin',
+    overlapping: !isSingle && values.length > 1,
+    whole: isSingle,
+    test: entry => matches(requirement, entry.values[position] ?? noValues),
+  })
 }
 
 /**
@@ -140,14 +140,19 @@ function rangeOf(tree: IndexTree, { lower, upper }: Bounds): Run {
   return { from, to: Math.max(from, to) }
 }
 
-function* term(
-  tree: IndexTree,
-  values: readonly string[],
-  negated: boolean,
-  overlapping: boolean,
-  whole: boolean,
-  test: (entry: Entry) => boolean,
-): Work<Term> {
+/** A term for the objects of some values, or for all others. */
+function* term({
+  tree,
+  values,
+  negated,
+  overlapping = false,
+  whole = false,
+  test,
+}: Pick<Term, 'tree' | 'negated' | 'test'> & {
+  readonly values: readonly string[]
+  readonly overlapping?: boolean
+  readonly whole?: boolean
+}): Work<Term> {
   const runs: Run[] = []
   let inRuns = 0
   let searched = 0
