@@ -116,8 +116,8 @@ export function compileSchemas(
 }
 
 /**
- * Returns the validator of schemas that are known to be valid: those of the server's own kinds. Reads them when an object is
- * first read or written, because a server starts with many kinds and uses few.
+ * Returns the validator of schemas that are known to be valid: those of the server's own kinds, which do not prune. Reads
+ * them when an object is first read or written, because a server starts with many kinds and uses few.
  */
 export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOptions): SchemaValidator {
   let compiled: SchemaValidator | undefined
@@ -136,8 +136,8 @@ export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOp
     validate: object => validator().validate(object),
     applyDefaults: object => validator().applyDefaults(object),
     unknownFields: object => validator().unknownFields(object),
-    prunes: options?.prunes ?? false,
-    prune: object => validator().prune(object),
+    prunes: false,
+    prune: object => object,
   }
 }
 
