@@ -10,9 +10,11 @@ import {
   type ValidateFunction,
 } from 'ajv'
 import formats from 'ajv-formats'
+import { problemsOfEmbedded } from './embedded-metadata.ts'
 import type { JsonObject } from './json-value.ts'
-import { compilePattern, errorBudget } from './schema-dialect.ts'
-import { type DistinctItems, listTypeKeyword } from './schema-extensions.ts'
+import { compilePattern } from './schema-dialect.ts'
+import type { DistinctItems } from './schema-extensions.ts'
+import { embeddedMetadataKeyword, errorBudget, listTypeKeyword } from './schema-keywords.ts'
 
 /** Longest string checked for a format: the patterns of some formats take quadratic time. */
 const maxFormatLength = 2048
@@ -65,6 +67,7 @@ export function createCompiler(options: { collect: boolean }): Ajv {
   ajv.removeKeyword('uniqueItems')
   ajv.addKeyword(uniqueItems)
   ajv.addKeyword(listType)
+  ajv.addKeyword(embeddedMetadata)
   if (options.collect) ajv.addKeyword(errorBudgetKeyword)
   return ajv
 }
@@ -182,6 +185,26 @@ const listType: FuncKeywordDefinition = {
   type: 'array',
   schemaType: 'object',
   validate: validateListType,
+}
+
+const validateEmbeddedMetadata: SchemaValidateFunction = (_schema, metadata: JsonObject, _parent, data) => {
+  const found: Partial<ErrorObject>[] = []
+  for (const { path, problem } of problemsOfEmbedded(metadata)) {
+    const pointer = path.map(step => `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+    const instancePath = `${data?.instancePath ?? ''}${pointer}`
+    found.push({ keyword: embeddedMetadataKeyword, instancePath, params: { problem } })
+    if (found.length > maxErrors) break
+  }
+  validateEmbeddedMetadata.errors = found
+  return found.length === 0
+}
+
+/** Checks the metadata of embedded resources, each part at its own place. */
+const embeddedMetadata: FuncKeywordDefinition = {
+  keyword: embeddedMetadataKeyword,
+  type: 'object',
+  schemaType: 'boolean',
+  validate: validateEmbeddedMetadata,
 }
 
 /** Returns a text that is the same for two JSON values exactly if they are equal. */

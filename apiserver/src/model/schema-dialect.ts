@@ -7,6 +7,7 @@ import { errorMessage, isRecord, nearestName } from '@setpoint/controller-runtim
 import type { JsonObject } from './json-value.ts'
 import { SchemaError } from './schema-error.ts'
 import { addExtensions, isExtension, refuseExtensions } from './schema-extensions.ts'
+import { errorBudget } from './schema-keywords.ts'
 import { shorten } from './text-position.ts'
 
 interface ValueRule {
@@ -90,9 +91,6 @@ const annotations = new Set([
   'writeOnly',
   'xml',
 ])
-
-/** Keyword of `schema-compiler.ts` that bounds the errors of a value. Compilers without it ignore it. */
-export const errorBudget = 'setpointErrorBudget'
 
 const types = new Set(['object', 'array', 'string', 'integer', 'number', 'boolean'])
 

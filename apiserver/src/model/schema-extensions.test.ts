@@ -98,6 +98,41 @@ describe('an extension of Kubernetes', () => {
       ],
     ],
     [
+      'the metadata of an embedded resource follows the rules of metadata',
+      { type: 'object', 'x-kubernetes-embedded-resource': true, properties: {} },
+      {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: {
+          name: 'a/b',
+          namespace: 'A',
+          generation: -1,
+          creationTimestamp: 'today',
+          labels: { 'a b': '', 'example.com/team': 'a b', ok: 'a_b.c' },
+          annotations: { 'Example.com/a': 'any text', 'a/b/c': '' },
+          finalizers: ['example.com/a', 'a b'],
+          ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: '', uid: '1' }],
+        },
+      },
+      [
+        'spec.metadata.generation FieldValueInvalid: must be at least 0, is -1',
+        'spec.metadata.creationTimestamp FieldValueTypeInvalid: must be in the format "date-time", is "today"',
+        "spec.metadata.name FieldValueInvalid: must not be '.' or '..', and must not have '/' or '%'",
+        "spec.metadata.namespace FieldValueInvalid: must consist of lowercase letters, digits and '-', and start and end with a letter or digit",
+        "spec.metadata.labels[a b] FieldValueInvalid: label key name must consist of letters, digits, '-', '_' and '.', and start and end with a letter or digit",
+        "spec.metadata.labels[example.com/team] FieldValueInvalid: label value must be empty or consist of letters, digits, '-', '_' and '.', and start and end with a letter or digit",
+        'spec.metadata.annotations[a/b/c] FieldValueInvalid: must have a key of the form <domain>/<name>, or a name',
+        'spec.metadata.finalizers[1] FieldValueInvalid: must be of the form <domain>/<name>, or a name',
+        'spec.metadata.ownerReferences[0].name FieldValueInvalid: must not be empty',
+      ],
+    ],
+    [
+      'null is an absent field in the metadata of an embedded resource',
+      { type: 'object', 'x-kubernetes-embedded-resource': true, properties: {} },
+      { apiVersion: 'v1', kind: 'Pod', metadata: { name: null, labels: null, creationTimestamp: null } },
+      [],
+    ],
+    [
       'an embedded resource takes any object of the API',
       {
         type: 'object',

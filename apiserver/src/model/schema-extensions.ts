@@ -4,11 +4,10 @@
  */
 
 import { isRecord, kubernetesKeywords, nearestName } from '@setpoint/controller-runtime/api'
+import { embeddedMetadataSchema } from './embedded-metadata.ts'
 import type { JsonObject } from './json-value.ts'
 import { SchemaError } from './schema-error.ts'
-
-/** Keyword of `schema-compiler.ts` for the lists whose items are distinct. */
-export const listTypeKeyword = 'setpointListType'
+import { listTypeKeyword } from './schema-keywords.ts'
 
 /** The value of `listTypeKeyword`. A set has no keys. */
 export interface DistinctItems {
@@ -130,9 +129,6 @@ function problemOfMap({ type, properties, required }: JsonObject, keys: unknown)
   return undefined
 }
 
-const text = { type: 'string' }
-const texts = { type: 'object', additionalProperties: text }
-
 /** The fields of every object of the API. */
 function embeddedResource(nullable: boolean): JsonObject {
   const object = {
@@ -141,17 +137,7 @@ function embeddedResource(nullable: boolean): JsonObject {
     properties: {
       apiVersion: { type: 'string', pattern: '^([a-z0-9][-a-z0-9.]*/)?[a-z0-9][-a-z0-9]*$' },
       kind: { type: 'string', pattern: '^[A-Za-z][-A-Za-z0-9]*$' },
-      metadata: {
-        type: 'object',
-        properties: {
-          name: text,
-          generateName: text,
-          namespace: text,
-          labels: texts,
-          annotations: texts,
-          finalizers: { type: 'array', items: text },
-        },
-      },
+      metadata: embeddedMetadataSchema,
     },
   }
   return nullable ? { ...object, type: ['object', 'null'] } : object

@@ -4,7 +4,7 @@ import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
 import { objectLimits } from './object-limits.ts'
 import { canonical } from './schema-compiler.ts'
-import { listTypeKeyword } from './schema-extensions.ts'
+import { embeddedMetadataKeyword, listTypeKeyword } from './schema-keywords.ts'
 import { shorten } from './text-position.ts'
 
 /** One rule of a model's schema that an object breaks. */
@@ -182,6 +182,8 @@ function violationOf(error: ErrorObject, object: unknown, show: ShowValue): Viol
       )
     case listTypeKeyword:
       return make('FieldValueDuplicate', duplicateOf(params, value, show))
+    case embeddedMetadataKeyword:
+      return make('FieldValueInvalid', String(params.problem))
     case 'minimum':
       return make('FieldValueInvalid', `must be at least ${limit}${is}`)
     case 'maximum':
