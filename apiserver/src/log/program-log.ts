@@ -30,13 +30,12 @@ export class ProgramLog {
   readonly #repeats: RepeatLimit
 
   constructor({ level, format, colour, stream, clock }: ProgramLogOptions) {
-    const timing = clock === undefined ? {} : { clock }
     const recovered = (dropped: number) =>
       this.logger.warn({ dropped }, 'log lines were dropped: standard error was not read fast enough')
-    const output = new LogOutput({ stream, recovered, ...timing })
+    const output = new LogOutput({ stream, recovered, clock })
     const summarize = (message: string, suppressed: number) =>
       this.logger.warn({ message, suppressed }, 'repeated log lines were suppressed')
-    const repeats = new RepeatLimit({ summarize, ...timing })
+    const repeats = new RepeatLimit({ summarize, clock })
     this.#output = output
     this.#repeats = repeats
     this.logger = pino(

@@ -75,8 +75,10 @@ export class WriteTransactions {
       }
       const onSuccess = options.dryRun ? [] : operationsOf(write, plan)
       const onFailure = compares.map(compare => compare.key)
-      const call = options.signal === undefined ? {} : { signal: options.signal }
-      const result = await withApiErrors(this.#storage.transact({ compares, onSuccess, onFailure }, call))
+      const { signal } = options
+      const result = await withApiErrors(
+        this.#storage.transact({ compares, onSuccess, onFailure }, { signal }),
+      )
       if (result.succeeded) return { stored: true, revision: result.revision }
       const now = new Map(
         result.pairs.flatMap(pair => (pair === undefined ? [] : [[pair.key, pair] as const])),

@@ -41,13 +41,13 @@ export class Schedule implements Runnable {
   readonly name: string
   readonly needsLeader = true
   readonly log: Logger
-  readonly observer?: RunnableObserver
+  readonly observer: RunnableObserver | undefined
   readonly #options: ScheduleOptions
 
   constructor(options: ScheduleOptions) {
     this.name = options.name
     this.log = options.log
-    if (options.observer !== undefined) this.observer = options.observer
+    this.observer = options.observer
     this.#options = options
   }
 

@@ -264,7 +264,7 @@ export class Worker {
     }
   }
 
-  async #attempt(delivery: Delivery): Promise<{ readonly failure?: string | undefined }> {
+  async #attempt(delivery: Delivery): Promise<{ readonly failure?: string }> {
     const waiting = this.#closing.signal
     const sending = this.#aborting.signal
     waiting.throwIfAborted()
