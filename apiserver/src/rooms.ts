@@ -50,7 +50,7 @@ interface RoomsOptions {
   readonly kubernetesKinds?: boolean
   readonly log: Logger
   /** Undefined if requests are not audited. */
-  readonly audit?: AuditLog | undefined
+  readonly audit?: AuditLog
   /** Returns true while plugins may still add kinds. Default: never. */
   readonly isStarting?: () => boolean
 }

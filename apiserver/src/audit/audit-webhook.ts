@@ -26,9 +26,9 @@ export const webhookDefaults = Object.freeze({
 interface AuditWebhookOptions {
   readonly url: string
   /** Returns the current bearer token. */
-  readonly token?: (() => Promise<string>) | undefined
+  readonly token?: () => Promise<string>
   /** CA certificates (PEM). */
-  readonly ca?: string | undefined
+  readonly ca?: string
   readonly log: Logger
   readonly clock?: Clock
 }

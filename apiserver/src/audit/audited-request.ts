@@ -37,9 +37,9 @@ export interface AuditOutcome {
   /** Undefined if the client left before it was decided. */
   readonly code: number | undefined
   /** The response, if it is JSON. */
-  readonly body?: Buffer | readonly Buffer[] | undefined
+  readonly body?: Buffer | readonly Buffer[]
   /** The header `Location`, whose last segment is the name of a created object. */
-  readonly location?: string | readonly string[] | undefined
+  readonly location?: string | readonly string[]
 }
 
 const nothing: AuditSubject = Object.freeze({ verb: '', target: '', isSensitive: false })

@@ -14,7 +14,7 @@ export interface WorkOwner {
   /** The name of the user who asked. */
   readonly caller: string
   /** Aborted when the caller no longer wants the result. */
-  readonly signal?: AbortSignal | undefined
+  readonly signal?: AbortSignal
 }
 
 export const workDefaults = Object.freeze({

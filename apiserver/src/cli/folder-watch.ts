@@ -14,7 +14,7 @@ interface FolderWatchOptions {
   /** Absolute path. */
   readonly dir: string
   /** A folder below `dir` that is not watched, as an absolute path. */
-  readonly output?: string | undefined
+  readonly output?: string
   /** Gets the changed files, and new folders with files, as paths relative to `dir`. Never called concurrently. Must not reject. */
   readonly changed: (paths: ReadonlySet<string>) => Promise<void>
   /** Called for a folder that cannot be watched. */

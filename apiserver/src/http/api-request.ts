@@ -33,15 +33,15 @@ export interface ApiRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly caller: Caller
   /** What the caller of a write may do besides. Default: everything. */
-  readonly rights?: CallerRights | undefined
+  readonly rights?: CallerRights
   /** The form of objects in the response, if it is not their own. */
-  readonly view?: ObjectView | undefined
+  readonly view?: ObjectView
   /** Reads the whole body. @throws ApiError 413 */
   readBody(): Promise<Buffer>
   /** Called with the decoded body, before anything changes it. */
-  readonly onDocument?: ((document: unknown) => void) | undefined
+  readonly onDocument?: (document: unknown) => void
   /** Aborts when the client no longer waits for the response. */
-  readonly signal?: AbortSignal | undefined
+  readonly signal?: AbortSignal
 }
 
 export interface ApiResponse {

@@ -44,7 +44,7 @@ interface ChainParts {
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
-  readonly audit?: AuditLog | undefined
+  readonly audit?: AuditLog
 }
 
 /** The Koa application that every request goes through, except for WebSocket handshakes. */

@@ -55,13 +55,13 @@ interface ApiServerParts {
   readonly metrics: Metrics
   readonly log: Logger
   /** Undefined if requests are not audited. */
-  readonly audit?: AuditLog | undefined
+  readonly audit?: AuditLog
   /** True while plugins may still add kinds and routes: unknown paths below /apis are 503 then, not 404. */
   readonly isStarting: () => boolean
   /** Precedes every path: '' or '/x'. */
   readonly basePath: string
   /** Plain HTTP without. */
-  readonly tls?: TlsFiles | undefined
+  readonly tls?: TlsFiles
 }
 
 /** The server's certificate chain and key, as PEM text. */
@@ -69,7 +69,7 @@ interface TlsFiles {
   readonly cert: string
   readonly key: string
   /** CA certificates of clients, which may present a certificate. */
-  readonly clientCa?: string | undefined
+  readonly clientCa?: string
 }
 
 /** The HTTP server of the API: its sockets, TLS, and the shutdown. `createChain` makes the way of a request. */

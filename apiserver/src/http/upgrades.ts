@@ -23,7 +23,7 @@ interface UpgradesParts {
   readonly queues: RequestQueues
   readonly metrics: Pick<Metrics, 'requests'>
   readonly log: Logger
-  readonly audit?: AuditLog | undefined
+  readonly audit?: AuditLog
   readonly paths: Paths
   readonly watches: WatchApi
 }

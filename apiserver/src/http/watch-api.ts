@@ -42,7 +42,7 @@ const overWebSocket: WatchTransport = Object.freeze({ bookmarksByDefault: true }
 /** The collection or object that a client watches, and the query of its request. */
 interface WatchTarget extends Pick<ResourceRequest, 'served' | 'path' | 'query' | 'target'> {
   /** The form of objects in its events, if it is not their own. */
-  readonly view?: ObjectView | undefined
+  readonly view?: ObjectView
 }
 
 interface WatchApiParts {
@@ -50,7 +50,7 @@ interface WatchApiParts {
   readonly hub: WatchHub
   readonly connections: WatchConnections
   readonly access: Pick<Access, 'onRevoked'>
-  readonly audit?: AuditLog | undefined
+  readonly audit?: AuditLog
   readonly authorizer: Authorizer
   /** Responds to a malformed WebSocket handshake. */
   readonly refuseHandshake: (socket: Duplex, why: string) => void

@@ -19,7 +19,7 @@ export interface WatchTransport {
    * The Last-Event-ID header of an EventSource. It takes precedence over the start in the URL: the EventSource reconnects
    * to the same URL, and would not learn from initial events what was deleted meanwhile.
    */
-  readonly lastEventId?: string | undefined
+  readonly lastEventId?: string
 }
 
 /** Parses the parameters of a watch, with Kubernetes' rules. @throws ApiError 400 */

@@ -22,7 +22,7 @@ interface StoredObjects {
 /** What a plugin's status says besides its phase. */
 interface Details {
   /** Why the plugin is in this phase. Default: what the phase means. */
-  readonly why?: string | undefined
+  readonly why?: string
   /** The indexes of its kinds. */
   readonly findings: readonly IndexFindings[]
   readonly problems: readonly ReportedProblem[]

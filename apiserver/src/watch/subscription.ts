@@ -37,7 +37,7 @@ export interface WatchRequest extends Interest {
   /** The version to resume from; undefined starts with the present state. */
   readonly after: Revision | undefined
   /** A version that the present state must have reached, if any. */
-  readonly notBefore?: Revision | undefined
+  readonly notBefore?: Revision
   /** Whether the present state comes first, as ADDED events and a BOOKMARK. */
   readonly initialEvents: boolean
   /** Whether to send bookmarks, including the one that ends the initial events. */

@@ -31,7 +31,7 @@ interface Verdict {
   readonly message: string
   readonly ca: MergePatch<IssuerStatus>['ca']
   /** When to look again, in ms. */
-  readonly next?: number | undefined
+  readonly next?: number
 }
 
 /** Builds the controller, which finds out whether issuers can sign, and keeps the CRLs of CAs. */

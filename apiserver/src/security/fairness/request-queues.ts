@@ -39,7 +39,7 @@ export interface Party {
   readonly identity: string
   readonly kind: IdentityKind
   /** Its connection, undefined for a caller in this process. */
-  readonly connection?: object | undefined
+  readonly connection?: object
 }
 
 /** Counts of one class and kind of identity. */

@@ -8,7 +8,7 @@ const states = Object.freeze({ idle: 0, connecting: 1, shutdown: 4 })
 export interface CallLimits {
   /** The deadline of the call and all its steps, in the milliseconds of `performance.now()`. */
   readonly until: number
-  readonly signal?: AbortSignal | undefined
+  readonly signal?: AbortSignal
 }
 
 /**

@@ -22,7 +22,7 @@ export interface WatcherOptions {
    * Ends the watch once everything up to this revision has been delivered. Requires the prefix `''`: a watch on a
    * quiet prefix cannot tell how far it has come, and every transaction puts the tip.
    */
-  readonly until?: Revision | undefined
+  readonly until?: Revision
   /** Ends the watch without an error. */
   readonly signal: AbortSignal
   readonly log: Logger | undefined
