@@ -131,7 +131,10 @@ describe('log follower', () => {
     expect(lost.seen.map(({ next }) => next?.name)).toEqual(['two'])
   })
 
-  it('refuses reads with the reason until the caches are rebuilt', async () => {
+  it.each([
+    ['the store has compacted their next changes', new CompactedError('compacted')],
+    ['the store was replaced or restored', new CompactedError('another store', { replaced: true })],
+  ])('refuses reads until the caches are rebuilt, because %s', async (reason, failure) => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
     const [lost, scan] = [hold(), hold()]
@@ -143,7 +146,7 @@ describe('log follower', () => {
         if (watches++ === 0) {
           await lost.held
           rebuilding = true
-          throw new CompactedError('compacted')
+          throw failure
         }
         yield* storage.watch(prefix, options)
       },
@@ -159,7 +162,7 @@ describe('log follower', () => {
     const cache = await follower.add(served, never)
     await registry.create(served, thing('a'), defaultWriteOptions)
     lost.release()
-    const why = 'the caches are being rebuilt, because the store has compacted their next changes'
+    const why = `the caches are being rebuilt, because ${reason}`
     await expect.poll(() => follower.trouble).toBe(why)
     await expect(gate.pass()).rejects.toMatchObject({ message: expect.stringContaining(why) })
     const { status, text } = await health.ready({ verbose: false, detailed: true })

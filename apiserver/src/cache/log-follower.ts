@@ -239,9 +239,10 @@ export class LogFollower {
         this.#ready = false
         const again = this.#lost !== undefined
         if (error instanceof CompactedError) {
-          this.#trouble = 'the caches are being rebuilt, because the store has compacted their next changes'
           // A store that was once found to be replaced stays so.
           if (this.#lost?.replaced !== true) this.#lost = error
+          const reason = this.#lost.replaced ? 'was replaced or restored' : 'has compacted their next changes'
+          this.#trouble = `the caches are being rebuilt, because the store ${reason}`
         } else if (!again) this.#trouble = 'the store cannot be reached'
         this.#log.warn({ err: error, position: this.#position }, this.#trouble)
         if (again || !(error instanceof CompactedError))
