@@ -261,6 +261,36 @@ describe('a list', () => {
     )
   })
 
+  test.each([
+    ['a range of names', { key: 'metadata.name', operator: '>=', values: ['g295'] }, 'a'],
+    [
+      'several values of which an object may have more than one',
+      { key: 'spec.tags', operator: 'in', values: ['x', 'y'] },
+      undefined,
+    ],
+  ] as const)(
+    'in chunks, with %s, has each object once',
+    async (_what, { key, operator, values }, namespace) => {
+      const put = Array.from({ length: 200 }, (_, at) => ({
+        name: `g${100 + at}`,
+        namespace: at % 10 === 7 ? 'b' : 'a',
+        created: 0,
+        deleted: false,
+        labels: {},
+        owner: undefined,
+        n: undefined,
+        tags: at % 50 === 0 ? ['x', 'y'] : [],
+      }))
+      const terms = [{ dialect: 'field' as const, key, operator, values: [...values] }]
+      const paging = { sort: [], page: undefined, size: undefined, limit: 2 }
+      await run(
+        [{ put, remove: [], query: { namespace, terms, repeated: false, ...paging } }],
+        used,
+        namespacedIndexes,
+      )
+    },
+  )
+
   test('of a store that was filled at once equals one of a store that was written to', async () => {
     await fc.assert(
       fc.asyncProperty(namespacedStep(6, 12), async ({ put, query }) => {

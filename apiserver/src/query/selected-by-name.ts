@@ -8,6 +8,7 @@ import {
   type Candidate,
   type Cursor,
   type Entry,
+  type IndexTree,
   keyOfEntry,
   type ModelSnapshot,
   type Slot,
@@ -160,8 +161,11 @@ function within({ objects }: ModelSnapshot, { from, to }: Run, after: ObjectKey 
 function* collected(snapshot: ModelSnapshot, term: Term, after: ObjectKey | undefined): Work<ByName> {
   const found: Candidate[] = []
   const members = membersOf(snapshot, term)
+  const seen = members?.repeats ? new Set<Slot>() : undefined
   if (members !== undefined) {
     yield* members.each(slot => {
+      if (seen?.has(slot)) return
+      seen?.add(slot)
       const key = keyOfEntry(slot.entry)
       if (after === undefined || compareCodePoints(key, after) > 0) found.push({ key, slot })
     })
@@ -185,10 +189,10 @@ class MergedRuns implements ByName {
 
   constructor(snapshot: ModelSnapshot, { tree, runs }: Term, after: ObjectKey | undefined) {
     this.#snapshot = snapshot
-    const last = after === undefined ? undefined : { name: next(tieOf(splitObjectKey(after))) }
+    const begin = beginAfter(snapshot, tree, after)
     for (const { from, to } of runs) {
-      const begin = last === undefined ? from : tree.rank(tree.keyAt(from), last)
-      if (begin < to) this.#heap.push({ cursor: tree.cursor(begin), to })
+      const first = begin(from)
+      if (first < to) this.#heap.push({ cursor: tree.cursor(first), to })
     }
     for (let at = this.#heap.length >> 1; at >= 0; at--) this.#sink(at)
   }
@@ -228,6 +232,21 @@ class MergedRuns implements ByName {
     const [one, other] = [this.#heap[left]?.cursor.value, this.#heap[right]?.cursor.value]
     return one !== undefined && other !== undefined && compareCodePoints(one.name, other.name) < 0
   }
+}
+
+/** Returns a function from the beginning of a run to the position of its first object after a key. */
+function beginAfter(
+  snapshot: ModelSnapshot,
+  tree: IndexTree,
+  after: ObjectKey | undefined,
+): (from: number) => number {
+  if (after === undefined) return from => from
+  const parts = splitObjectKey(after)
+  const last = { name: next(tieOf(parts)) }
+  // All objects of a run have one value, except in a range of names, where each has its name.
+  if (tree !== snapshot.view(IndexSet.name).values) return from => tree.rank(tree.keyAt(from), last)
+  const position = tree.rank(parts.name, last)
+  return from => Math.max(from, position)
 }
 
 interface RunCursor {
