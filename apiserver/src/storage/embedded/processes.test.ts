@@ -112,8 +112,8 @@ describe('a data folder', () => {
     await (await openEmbeddedStorage({ dataDir })).close()
     const path = join(dataDir, 'store.mdb')
     const bytes = await readFile(path)
-    // The first two pages name the roots of the trees.
-    await writeFile(path, bytes.fill(0, 2 * 4096))
+    // Keeps the two meta pages, which name the roots of the trees. The first has the size of a page at 48.
+    await writeFile(path, bytes.fill(0, 2 * bytes.readUInt32LE(48)))
     const opened = openEmbeddedStorage({ dataDir })
     await expect(opened).rejects.toBeInstanceOf(StoreFolderError)
     await expect(opened).rejects.toThrow(`${path} is damaged, restore a backup: MDB_`)
