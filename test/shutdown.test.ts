@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, test } from 'vitest'
 import { Api } from './support/api.ts'
 import { itemsOf } from './support/kinds.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
@@ -120,17 +120,6 @@ describe('SIGTERM', () => {
     },
   )
 
-  it('and SIGHUP stop the server alike, and several SIGHUP of a closing terminal do not force it', async () => {
-    world = await startWorld('embedded', ['items-plugin'])
-    const { server } = world
-    process.kill(server.pid, 'SIGHUP')
-    await eventually(() => expect(server.stderr()).toContain('"msg":"stopping'))
-    const exit = server.kill('SIGHUP')
-    const { code, signal, stderr } = await exit
-    expect({ code, signal }).toEqual({ code: 0, signal: null })
-    expect(stderr).toContain('"msg":"stopped"')
-  })
-
   it('lets a route of a plugin finish its request, and does not abort its signal', async () => {
     const setup = `plugin.routes('api.polite.example.com/v1', r => r.get('/wait', async ({ signal }) => {
       await new Promise((resolve, reject) => {
@@ -182,4 +171,29 @@ describe('SIGTERM', () => {
     // By the rule, and not by the end of the time that a server has to stop.
     expect(exit.stderr).toContain('disconnected a client that did not read its response')
   })
+})
+
+test('SIGHUP drains a server too, and the further ones of a closing terminal do not force it', async () => {
+  const setup = `plugin.routes('api.polite.example.com/v1', r => r.get('/wait', async () => {
+    let count = 0
+    await new Promise(resolve => {
+      process.on('SIGHUP', () => ++count === 2 && resolve())
+      plugin.log.info({}, 'the request waits')
+    })
+    return { body: { finished: true } }
+  }))`
+  const plugin = await writePlugin({ 'index.js': pluginModule('polite', { setup }) })
+  const server = await startServer({ plugins: [plugin] })
+  try {
+    const response = new Api(server.url).get('/apis/api.polite.example.com/v1/wait')
+    await eventually(() => expect(server.stderr()).toContain('the request waits'))
+    process.kill(server.pid, 'SIGHUP')
+    await eventually(() => expect(server.stderr()).toContain('"msg":"stopping'))
+    const exit = server.kill('SIGHUP')
+    expect((await response).body).toEqual({ finished: true })
+    expect(await exit).toMatchObject({ code: 0, signal: null })
+  } finally {
+    await server.stop()
+    await rm(plugin, { recursive: true })
+  }
 })
