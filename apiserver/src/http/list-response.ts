@@ -35,16 +35,22 @@ export async function listBody<Item>(
   bytesOf: (item: Item) => Buffer,
 ): Promise<Buffer[]> {
   const metadata = { version: String(version), resourceVersion: String(version), ...chunk }
-  const head = JSON.stringify({ ...form.head, metadata, ...fields, ...form.fields })
-  const yielder = new Yielder(systemClock)
-  const parts: Buffer[] = [Buffer.from(`${head.slice(0, -1)},"${form.itemsField}":[`)]
+  const head = jsonOf(form.head, { metadata }, fields, form.fields)
+  const yielder = form.isQuick ? undefined : new Yielder(systemClock)
+  const parts: Buffer[] = [Buffer.from(`{${head},"${form.itemsField}":[`)]
   for (const [at, item] of items.entries()) {
     if (at > 0) parts.push(comma)
     if (at % itemsPerTurn === itemsPerTurn - 1) await setImmediate()
-    const pause = form.isQuick ? undefined : yielder.pause()
+    const pause = yielder?.pause()
     if (pause !== undefined) await pause
     parts.push(form.item(bytesOf(item)))
   }
   parts.push(end)
   return parts
+}
+
+/** Returns the fields of several objects as those of one. Spreading them into one takes V8 five times as long. */
+function jsonOf(...objects: readonly object[]): string {
+  const texts = objects.map(object => JSON.stringify(object).slice(1, -1))
+  return texts.filter(text => text !== '').join(',')
 }
