@@ -17,7 +17,7 @@ async function exchange(
 ): Promise<void> {
   const exchanges: Exchange[] = []
   const server = createServer((message, response) => {
-    exchanges.push({ message, response, signal: abortedByClose(message, response).signal })
+    exchanges.push({ message, response, signal: abortedByClose(message, response) })
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -56,5 +56,15 @@ it('aborts neither after the response nor while the body is read', async () => {
     leave()
     await expect.poll(() => exchanges[0]?.message.socket.destroyed).toBe(true)
     expect(exchanges.map(({ signal }) => signal.aborted)).toEqual([false, false])
+  })
+})
+
+it('is aborted from the start if the connection has closed', async () => {
+  await exchange([get], async ([exchange], leave) => {
+    if (exchange === undefined) throw new Error('no request has arrived')
+    leave()
+    const { message, response } = exchange
+    await expect.poll(() => message.socket.destroyed).toBe(true)
+    expect(abortedByClose(message, response).aborted).toBe(true)
   })
 })

@@ -34,8 +34,7 @@ class ObjectRequest implements ApiRequest {
   readonly view: ApiRequest['view']
   readonly onDocument: ApiRequest['onDocument']
   readonly #ctx: Context
-  /** Undefined for a request that needs no signal. */
-  readonly #gone: AbortController | undefined
+  #signal: AbortSignal | undefined
 
   constructor(
     ctx: Context,
@@ -56,13 +55,13 @@ class ObjectRequest implements ApiRequest {
     this.view = view
     this.onDocument = audit?.onDocument
     this.#ctx = ctx
-    // A request for one object is short and needs no signal.
-    const isLong = path.name === undefined && method !== 'POST'
-    this.#gone = isLong ? abortedByClose(req, ctx.res) : undefined
   }
 
   get signal(): AbortSignal | undefined {
-    return this.#gone?.signal
+    // A request for one object is short and needs no signal.
+    if (this.path.name !== undefined || this.method === 'POST') return undefined
+    this.#signal ??= abortedByClose(this.#ctx.req, this.#ctx.res)
+    return this.#signal
   }
 
   readBody(): Promise<Buffer> {
