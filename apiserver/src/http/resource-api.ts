@@ -96,9 +96,11 @@ export class ResourceApi {
 
   /** Returns the model that a path names, or undefined if no model or subresource is served there. */
   modelOf(path: ApiRequest['path']): ServedModel | undefined {
-    const review = reviewOf(this.#models, path)
-    if (review !== undefined) return review
-    const served = this.#models.find(path.group, path.version, path.plural)
+    const { group, version, plural, subresource } = path
+    const served = this.#models.find(group, version, plural)
+    const review =
+      subresource === undefined ? served : this.#models.find(group, version, `${plural}/${subresource}`)
+    if (review?.review !== undefined) return isReviewAt(review, path) ? review : undefined
     if (served === undefined || served.review !== undefined) return undefined
     const { isNamespaced } = served.indexes
     if (isNamespaced ? path.namespace === undefined && path.name !== undefined : path.namespace !== undefined)
@@ -122,7 +124,7 @@ export class ResourceApi {
     return version.warning === undefined ? response : withWarning(response, version.warning)
   }
 
-  async #respond(served: ServedModel, version: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
+  #respond(served: ServedModel, version: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
     const { method, path } = request
     const verb = method === 'HEAD' ? 'GET' : method
     const failure = failureOf(served)
@@ -368,14 +370,10 @@ export class ResourceApi {
   }
 }
 
-/** Returns the kind of the reviews that are posted to a path. */
-function reviewOf(models: ModelRegistry, path: ApiRequest['path']): ServedModel | undefined {
-  const { group, version, plural, namespace, name, subresource } = path
-  const served = models.find(group, version, subresource === undefined ? plural : `${plural}/${subresource}`)
-  const { review } = served ?? {}
-  if (served === undefined || review === undefined) return undefined
-  const isAt = (review.parent === undefined) === (name === undefined)
-  return isAt && served.indexes.isNamespaced === (namespace !== undefined) ? served : undefined
+/** Returns true if reviews of a kind are posted to a path. */
+function isReviewAt({ indexes, review }: ServedModel, { namespace, name }: ApiRequest['path']): boolean {
+  const isAt = (review?.parent === undefined) === (name === undefined)
+  return isAt && indexes.isNamespaced === (namespace !== undefined)
 }
 
 /** Shows the object of a response in the view of its request. Lists are made in their view. */

@@ -18,15 +18,11 @@ export async function send(ctx: Context, response: ApiResponse): Promise<void> {
     if (ctx.res.destroyed) return
     // The stream of a watch has failed after its beginning.
     if (ctx.res.headersSent) ctx.res.destroy()
-    else await sendInForm(ctx, response)
+    else if (response.status >= 400 && !ctx.req.complete) await refuseUnread(ctx, response)
+    else if (!sendWhole(ctx, response)) await sendLarge(ctx, response)
   } finally {
     response.release?.()
   }
-}
-
-async function sendInForm(ctx: Context, response: ApiResponse): Promise<void> {
-  if (response.status >= 400 && !ctx.req.complete) await refuseUnread(ctx, response)
-  else if (!sendWhole(ctx, response)) await sendLarge(ctx, response)
 }
 
 /** Sends a small body uncompressed. Returns false if the response is large, or the client may want it compressed. */

@@ -170,7 +170,8 @@ function* term({
 }
 
 /** Merges equal requirements and exclusions of one key. Leaves out comparisons: see `boundsOf`. */
-function simplify(requirements: readonly Requirement[]): Requirement[] {
+function simplify(requirements: readonly Requirement[]): readonly Requirement[] {
+  if (requirements.length === 0) return requirements
   const excluded = new Map<string, Set<string>>()
   const others = new Map<string, Requirement>()
   for (const requirement of requirements) {
