@@ -1,5 +1,5 @@
 import { type ApiResponse, headerOf } from './api-request.ts'
-import { bodyDefaults, sendBody } from './body-sender.ts'
+import { bodyDefaults, endWithParts, sendBody } from './body-sender.ts'
 import { discardRequestBody } from './request-body.ts'
 import type { Context, RequestState } from './request-state.ts'
 
@@ -37,7 +37,8 @@ function sendWhole({ req, res, state }: Context, { status, headers, body }: ApiR
   for (const [name, value] of Object.entries(headers)) fields[name] = headerBytes(value)
   if (state.audit !== undefined) fields[auditIdHeader] = state.audit.id
   res.writeHead(status, fields)
-  res.end(wholeOf(body, length))
+  if (Buffer.isBuffer(body)) res.end(body)
+  else endWithParts(res, body, length)
   return true
 }
 
