@@ -28,3 +28,27 @@ test('leaves turns of the event loop without long work, in which connections are
   expect(turnsOfWork).toHaveLength(5)
   expect(Math.min(...pauses)).toBeGreaterThanOrEqual(10)
 })
+
+/** Runs one piece of work in each of some turns. Returns which of them were done at once. */
+async function runInTurns(scheduler: FairScheduler, handled: readonly number[]): Promise<boolean[]> {
+  const atOnce: boolean[] = []
+  for (const entries of handled) {
+    let isDone = false
+    function* work(): Work<void> {
+      yield entries
+      isDone = true
+    }
+    void scheduler.run(work(), 1, { caller: 'ann' })
+    atOnce.push(isDone)
+    await nextTurn()
+  }
+  return atOnce
+}
+
+test('does short work at once, however much of it there was in earlier turns', async () => {
+  expect(await runInTurns(new FairScheduler(10), [4, 4, 4, 4, 4])).toEqual([true, true, true, true, true])
+})
+
+test('leaves turns after one that handled most of its entries', async () => {
+  expect(await runInTurns(new FairScheduler(10), [9, 4, 4])).toEqual([true, false, false])
+})

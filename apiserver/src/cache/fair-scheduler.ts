@@ -4,8 +4,8 @@ import { afterOtherTurns, type Work, type WorkOwner, workDefaults } from './work
 
 export const fairSchedulerDefaults = Object.freeze({
   /**
-   * Entries that all work together may handle between two turns of the event loop, give or take a stride. That takes
-   * one to four milliseconds, depending on the processor's cache.
+   * Entries that all work together may handle in one turn of the event loop, give or take a stride. That takes one to four
+   * milliseconds, depending on the processor's cache. After half of them, the turns of `workDefaults.turns` come first.
    */
   entries: 4096,
   /** Pieces of work under way, in all and of one caller. Later ones wait. */
@@ -84,7 +84,10 @@ export class FairScheduler {
           this.#left -= handled
         }
       }
-      if (this.#left > 0 && !step(this.#left)) return
+      if (this.#left > 0) {
+        this.#schedule(() => this.#renew(), 1)
+        if (!step(this.#left)) return
+      }
       const { caller, signal } = owner
       if (signal?.aborted) {
         reject(signal.reason)
@@ -117,10 +120,17 @@ export class FairScheduler {
     })
   }
 
-  #schedule(): void {
+  #schedule(then = () => this.#turn(), turns: number = workDefaults.turns): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    afterOtherTurns(() => this.#turn())
+    afterOtherTurns(then, turns)
+  }
+
+  /** Gives the next turn all entries again if this one has handled less than half. Otherwise leaves turns to others. */
+  #renew(): void {
+    this.#scheduled = false
+    if (this.#running.size === 0 && this.#left > this.#entries / 2) this.#left = this.#entries
+    else this.#schedule()
   }
 
   #turn(): void {
