@@ -1,10 +1,11 @@
-import Koa from 'koa'
+import type Koa from 'koa'
 import type { AuditLog } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import type { ApiDocuments } from '../openapi/index.ts'
 import type { Authorizer, ImpersonatingAccess, Origins, RequestQueues } from '../security/index.ts'
+import { Application } from './application.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
@@ -69,7 +70,7 @@ export function createChain(parts: ChainParts): Koa {
     pluginRoutes(parts.routes),
     system,
   ]
-  const koa = new Koa()
+  const koa = new Application()
   for (const middleware of chain) koa.use(middleware)
   koa.on('error', error => log.debug({ err: error }, 'failed to send response'))
   return koa
