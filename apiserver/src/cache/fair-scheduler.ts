@@ -5,7 +5,7 @@ import { afterOtherTurns, type Work, type WorkOwner, workDefaults } from './work
 export const fairSchedulerDefaults = Object.freeze({
   /**
    * Entries that all work together may handle in one turn of the event loop, give or take a stride. That takes one to four
-   * milliseconds, depending on the processor's cache. After half of them, the turns of `workDefaults.turns` come first.
+   * milliseconds, depending on the processor's cache. After three quarters of them, the turns of `workDefaults.turns` come first.
    */
   entries: 4096,
   /** Pieces of work under way, in all and of one caller. Later ones wait. */
@@ -126,10 +126,10 @@ export class FairScheduler {
     afterOtherTurns(then, turns)
   }
 
-  /** Gives the next turn all entries again if this one has handled less than half. Otherwise leaves turns to others. */
+  /** Gives the next turn all entries again if this one has left a quarter. Otherwise leaves turns to others first. */
   #renew(): void {
     this.#scheduled = false
-    if (this.#running.size === 0 && this.#left > this.#entries / 2) this.#left = this.#entries
+    if (this.#running.size === 0 && this.#left > this.#entries / 4) this.#left = this.#entries
     else this.#schedule()
   }
 
