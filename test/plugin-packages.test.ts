@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -77,6 +77,23 @@ describe('--plugin', () => {
     await eventually(async () =>
       expect((await api.get('/apis/api.packaged.example.com/v1/word')).body).toEqual({ word: 'changed' }),
     )
+  })
+
+  it('removes what a killed server has unpacked, and leaves what a running one uses', async () => {
+    const dir = await writeTemporary(packaged, packagedManifest)
+    const temporary = await temporaryFolder()
+    const archive = join(await temporaryFolder(), 'packaged.tgz')
+    await create({ file: archive, cwd: dir, gzip: true, prefix: 'package' }, ['.'])
+    const unpacked = async () =>
+      (await readdir(temporary)).filter(name => name.startsWith('setpoint-plugin-')).length
+    const env = { TMPDIR: temporary }
+    const { server: killed } = await serve(archive, { env })
+    await serve(archive, { env })
+    expect(await unpacked()).toBe(2)
+    await killed.kill('SIGKILL')
+    const { api } = await serve(archive, { env })
+    await isServed(api, archive)
+    expect(await unpacked()).toBe(2)
   })
 
   it('takes the name of a package that is installed in the working directory', async () => {

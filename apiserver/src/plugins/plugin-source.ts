@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, rm } from 'node:fs/promises'
+import { hostname, tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import { errorMessage } from '@setpoint/controller-runtime/api'
@@ -90,10 +90,32 @@ function removeTemporary(): void {
 
 /** Unpacks an archive into a new folder, which is removed when the process exits. */
 async function unpackToTemporaryFolder(path: string): Promise<string> {
-  if (temporary.length === 0) process.once('exit', removeTemporary)
-  const parent = mkdtempSync(join(tmpdir(), 'setpoint-plugin-'))
+  if (temporary.length === 0) {
+    process.once('exit', removeTemporary)
+    await removeLeftBehind()
+  }
+  const parent = mkdtempSync(join(tmpdir(), `setpoint-plugin-${process.pid}-${hostname()}-`))
   temporary.push(parent)
   const dir = join(parent, basename(path, '.tgz'))
   await unpackArchive(path, dir)
   return dir
+}
+
+/** Removes the folders of processes that were killed. Containers that share the folder have hosts' names of their own. */
+async function removeLeftBehind(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const [, pid, host] = /^setpoint-plugin-([0-9]+)-(.+)-[^-]{6}$/.exec(name) ?? []
+    // Another user's folder cannot be removed, and stays.
+    if (host === hostname() && !isRunning(Number(pid)))
+      await rm(join(tmpdir(), name), { recursive: true }).catch(() => {})
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    // EPERM: it is another user's process.
+    return !(error instanceof Error && 'code' in error && error.code === 'ESRCH')
+  }
 }
