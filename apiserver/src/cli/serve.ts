@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { requireDescriptors } from '../http/index.ts'
 import { ProgramLog } from '../log/index.ts'
 import { checkSource, PluginLoadError } from '../plugins/index.ts'
 import { startControllers } from './controllers.ts'
@@ -20,6 +21,7 @@ export async function runUntilStopped(
   warnings: readonly string[],
   start: (programLog: ProgramLog, stopAsked: AbortSignal) => Promise<Started>,
 ): Promise<void> {
+  requireDescriptors()
   const programLog = openLog(options)
   const log = programLog.logger
   for (const warning of warnings) log.warn({}, warning)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { maxConnections, watchLimitsWithin } from './descriptors.ts'
+import { maxConnections, requireDescriptors, watchLimitsWithin } from './descriptors.ts'
 
 const limits = (soft: string) =>
   [
@@ -21,6 +21,16 @@ describe('the connections of a process', () => {
 
   it('are unbounded where the system does not tell', () => {
     expect(maxConnections('')).toBe(Infinity)
+  })
+})
+
+describe('a process', () => {
+  it('with too few descriptors does not start, and says how to get more', () => {
+    expect(() => requireDescriptors(limits('64'))).toThrow(/limit of 64 open files is too low.*ulimit -n/)
+  })
+
+  it.each(['128', '1024', 'unlimited', ''])('with %s descriptors starts', soft => {
+    expect(() => requireDescriptors(limits(soft))).not.toThrow()
   })
 })
 
