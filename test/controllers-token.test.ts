@@ -140,6 +140,8 @@ describe('the token of the controllers', () => {
     await isReady('kept', 'kept@example.com')
     await keeper.kill('SIGKILL')
     const before = await readFile(file, 'utf8')
+    // The controllers keep the token that they have read.
+    await writeFile(file, '\u0000 garbage \u00fc')
     objectOf(await ann.mergePatch(gadgetsOf(ann).at('kept'), { spec: { email: 'kept2@example.com' } }))
     await isReady('kept', 'kept2@example.com')
     await keep().says(/wrote a new token/, 'stderr')

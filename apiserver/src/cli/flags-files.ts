@@ -73,21 +73,27 @@ export function readTokenFile(text: string, readFile: ReadFile): NamedText {
   return { path: resolve(text), text: file.text }
 }
 
-/** Reads a file with one token. Keeps the path, because the token may be renewed. */
+/**
+ * Reads a file with one token, and rejects the server's list of users. Keeps the path, because the token may be renewed.
+ */
 export function readSecretFile(text: string, readFile: ReadFile): NamedText {
-  const file = readTextFile(text, readFile)
-  if (file.text.trim() === '') throw new UsageError(`${quote(text)} is empty: it must contain a token`)
-  return { path: resolve(text), text: file.text.trim() }
-}
-
-/** Reads the token of one user. Rejects the server's list of users, which has only hashes of tokens. */
-export function readOwnTokenFile(text: string, readFile: ReadFile): string {
-  const token = readSecretFile(text, readFile).text
-  if (/\s/.test(token))
+  const token = readTextFile(text, readFile).text.trim()
+  if (token === '') throw new UsageError(`${quote(text)} is empty: it must contain a token`)
+  if (!isToken(token))
     throw new UsageError(
       `${quote(text)} is not one token; the server's list of users has only hashes: give the token that \`setpoint token\` has shown`,
     )
-  return token
+  return { path: resolve(text), text: token }
+}
+
+/** Reads the token of one user, see `readSecretFile`. */
+export function readOwnTokenFile(text: string, readFile: ReadFile): string {
+  return readSecretFile(text, readFile).text
+}
+
+/** Returns true for one word of visible ASCII characters. HTTP allows no others in credentials. */
+export function isToken(text: string): boolean {
+  return /^[\x21-\x7e]+$/.test(text)
 }
 
 /** Reads an audit policy and checks that it is valid, see `readPolicy`. */

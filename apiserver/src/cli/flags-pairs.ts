@@ -1,9 +1,9 @@
-import { createSecureContext } from 'node:tls'
 import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { Flag, ValueFlag } from './flag.ts'
 import type { NamedText } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
 import { UsageError } from './flags-values.ts'
+import { checkKeyPair } from './key-pair.ts'
 
 /** @throws UsageError if only one of two flags is given */
 export function bothOrNeither(settings: Settings, one: Flag, other: Flag): void {
@@ -28,7 +28,7 @@ export function keyPair(
   const key = settings.optional(keyFlag)
   if (cert === undefined || key === undefined) return undefined
   try {
-    createSecureContext({ cert: cert.text, key: key.text })
+    checkKeyPair({ cert: cert.text, key: key.text })
   } catch (error) {
     throw new UsageError(
       `${settings.origin(certFlag)} and ${settings.origin(keyFlag)} cannot be used together: ${errorMessage(error)}`,

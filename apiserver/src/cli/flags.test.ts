@@ -633,6 +633,12 @@ describe('--role controllers', () => {
     })
   })
 
+  it.each(['', '- user: ann\n', 'tok\u0000en', 'schl\u00fcssel'])('refuses %j as a token', text => {
+    const args = ['--role', 'controllers', '--server', 'http://a', '--server-token-file', 't']
+    expect(refusal(args, {}, { t: text })).toMatch(/"t" is (empty|not one token)/)
+    expect(serve(args, {}, { t: ' token\n' })).toMatchObject({ serverToken: { text: 'token' } })
+  })
+
   it('serves its health at --health-listen, which is refused with an API', () => {
     const args = ['--role', 'controllers', '--server', 'http://a', '--health-listen', '0.0.0.0:8091']
     expect(serve(args)).toMatchObject({ healthListen: { host: '0.0.0.0', port: 8091 } })

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { HttpTransport } from '@setpoint/controller-runtime'
-import type { NamedText } from './flags-files.ts'
+import { isToken, type NamedText } from './flags-files.ts'
 
 /** The server that a command calls. */
 export interface ServerConnection {
@@ -16,16 +16,17 @@ export interface ServerConnection {
 export function serverTransport({ server, serverToken, serverCa }: ServerConnection): HttpTransport {
   return new HttpTransport({
     server,
-    token: serverToken && (() => tokenIn(serverToken)),
+    token: serverToken && tokenReader(serverToken),
     tls: { ca: serverCa },
   })
 }
 
-/** Returns the token in the file, or the one of the start if the file cannot be read. */
-async function tokenIn({ path, text }: NamedText): Promise<string> {
-  try {
-    return (await readFile(path, 'utf8')).trim() || text
-  } catch {
-    return text
+/** Returns a function that returns the token in the file, or the one before as long as the file has none. */
+function tokenReader({ path, text }: NamedText): () => Promise<string> {
+  let token = text
+  return async () => {
+    const found = await readFile(path, 'utf8').catch(() => '')
+    if (isToken(found.trim())) token = found.trim()
+    return token
   }
 }
