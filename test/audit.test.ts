@@ -11,7 +11,7 @@ import { arrayOf, fieldsOf } from './support/json.ts'
 import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
 import { Multiplexed } from './support/multiplex.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { runProgram, type ServerProcess, startServer } from './support/server.ts'
 import { transports } from './support/transports.ts'
 import { Users } from './support/users.ts'
 import { refusedWatch } from './support/watch.ts'
@@ -632,6 +632,19 @@ describe('without a policy', () => {
     const line = (await readFile(log.path, 'utf8')).split('\n').find(each => each.includes('"cut'))
     expect(line).toBe('{"kind":"Event","cut')
     await expect.poll(() => readFile(log.path, 'utf8')).toContain(answer.headers.get('audit-id'))
+  })
+
+  it('a second server with the same file does not start, and says who has it', async () => {
+    const { code, stdout, stderr } = await runProgram([
+      ...['serve', '--listen', '127.0.0.1:0', '--data-dir', join(folder, 'second')],
+      ...['--audit-log', log.path],
+    ])
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(
+      new RegExp(
+        `^setpoint: the audit log ".*plain.log" is in use by process ${audited.pid} on .*file of its own\n$`,
+      ),
+    )
   })
 
   it('a stopped server writes and sends its last events', async () => {

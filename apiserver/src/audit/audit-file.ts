@@ -19,7 +19,13 @@ interface AuditFileOptions {
   readonly path: string
   readonly limits: RotationLimits
   readonly log: Logger
+  /** Keeps other processes from the file until it is closed. @throws AuditFileError if another one has it */
+  readonly lock?: () => Promise<FileLock | undefined>
   readonly clock?: Clock
+}
+
+interface FileLock {
+  release(): Promise<void>
 }
 
 /** The audit file cannot be opened. */
@@ -40,6 +46,7 @@ export class AuditFile implements AuditSink {
   readonly #clock: Clock
   readonly #losses: Losses
   #handle: FileHandle | undefined
+  #lock: FileLock | undefined
   #size = 0
   /** True if the file ends within a line. */
   #isCut = false
@@ -67,8 +74,11 @@ export class AuditFile implements AuditSink {
     const file = new AuditFile(options)
     try {
       await file.#open()
+      file.#lock = await options.lock?.()
       await removeOldBackups(options.path, options.limits, file.#clock.now())
     } catch (error) {
+      await file.close()
+      if (error instanceof AuditFileError) throw error
       throw new AuditFileError(
         `cannot open the audit log ${JSON.stringify(options.path)}: ${errorMessage(error)}`,
         {
@@ -101,6 +111,7 @@ export class AuditFile implements AuditSink {
     await this.#writing
     await this.#handle?.close()
     this.#handle = undefined
+    await this.#lock?.release()
   }
 
   /** Writes until nothing waits. Never rejects. */

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import {
   AuditFile,
+  AuditFileError,
   AuditLog,
   type AuditSink,
   AuditWebhook,
@@ -10,6 +11,7 @@ import {
 import type { Logger } from '../log/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import { FileWatch } from '../security/index.ts'
+import type { ProcessLock } from '../storage/embedded/index.ts'
 import type { AuditOptions } from './flags-audit.ts'
 
 /** An audit log with its destinations, and the watch on its policy file. */
@@ -25,7 +27,8 @@ export async function openAudit(
   log: Logger,
 ): Promise<OpenedAudit> {
   const sinks: AuditSink[] = []
-  if (file !== undefined) sinks.push(await AuditFile.open({ ...file, log }))
+  if (file !== undefined)
+    sinks.push(await AuditFile.open({ ...file, log, lock: () => lockAuditFile(file.path, log) }))
   if (webhook !== undefined) {
     const { url, token, ca } = webhook
     const readToken = token && (async () => (await readFile(token.path, 'utf8')).trim())
@@ -49,4 +52,23 @@ export async function openAudit(
     },
   })
   return { log: audit, policyFile }
+}
+
+/**
+ * Locks an audit file for this process: two that rotate one file delete each other's events.
+ * @returns undefined, with a warning, if the file system has no locks
+ * @throws AuditFileError if another process holds it
+ */
+async function lockAuditFile(path: string, log: Logger): Promise<ProcessLock | undefined> {
+  const { lockFile, LockHeldError } = await import('../storage/embedded/index.ts')
+  try {
+    return await lockFile(`${path}.lock`, false)
+  } catch (error) {
+    if (error instanceof LockHeldError)
+      throw new AuditFileError(
+        `the audit log ${JSON.stringify(path)} is in use by ${error.message}; give each server a file of its own`,
+      )
+    log.warn({ path, err: error }, 'failed to lock the audit log; make sure that no other process writes it')
+    return undefined
+  }
 }

@@ -1,5 +1,5 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import { errorMessage, type Revision } from '@setpoint/controller-runtime/api'
 import {
@@ -9,6 +9,7 @@ import {
   type ListOptions,
   type ListPage,
   type Storage,
+  StoreLockedError,
   StoreUnavailableError,
   storageLimits,
   type Transaction,
@@ -19,11 +20,11 @@ import {
 import { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
 import { makePrivateFolder, restrictFiles } from './file-modes.ts'
 import { StoreFolderError } from './folder-error.ts'
-import { type FolderLock, lockFolder } from './folder-lock.ts'
 import { GroupCommit } from './group-commit.ts'
 import { HistoryTail } from './history-tail.ts'
 import { checkKey, encodeKey, prefixEnd } from './keys.ts'
 import { PastStates, rangeStart } from './past-state.ts'
+import { LockHeldError, lockFile, type ProcessLock } from './process-lock.ts'
 import { toKeyValue } from './rows.ts'
 import { StoreFile } from './store-file.ts'
 import { Watches } from './watch.ts'
@@ -56,6 +57,21 @@ export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Sto
   } catch (error) {
     await lock.release()
     throw error
+  }
+}
+
+/** @throws StoreLockedError, StoreFolderError */
+async function lockFolder(dataDir: string, durable: boolean): Promise<ProcessLock> {
+  try {
+    return await lockFile(join(dataDir, 'holder.mdb'), durable)
+  } catch (error) {
+    const options = { cause: error }
+    if (error instanceof LockHeldError)
+      throw new StoreLockedError(
+        `the data folder ${dataDir} is in use by ${error.message}; stop it, or choose another folder`,
+        options,
+      )
+    throw new StoreFolderError(`cannot lock the data folder ${dataDir}: ${errorMessage(error)}`, options)
   }
 }
 
@@ -95,7 +111,7 @@ const noValue = Buffer.alloc(0)
 
 class EmbeddedStorage implements Storage {
   readonly #file: StoreFile
-  readonly #lock: FolderLock
+  readonly #lock: ProcessLock
   readonly #bounds: EmbeddedBounds
   readonly #tail: HistoryTail
   readonly #watches: Watches
@@ -103,7 +119,7 @@ class EmbeddedStorage implements Storage {
   readonly #commits: GroupCommit
   #closing: Promise<void> | undefined
 
-  constructor(file: StoreFile, lock: FolderLock, bounds: EmbeddedBounds, log: Logger | undefined) {
+  constructor(file: StoreFile, lock: ProcessLock, bounds: EmbeddedBounds, log: Logger | undefined) {
     this.#file = file
     this.#lock = lock
     this.#bounds = bounds

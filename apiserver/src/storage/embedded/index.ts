@@ -12,3 +12,4 @@
 export { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
 export { type EmbeddedOptions, openEmbeddedStorage } from './embedded-storage.ts'
 export { StoreFolderError } from './folder-error.ts'
+export { LockHeldError, lockFile, type ProcessLock } from './process-lock.ts'

@@ -1,28 +1,30 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
 import { errorMessage } from '@setpoint/controller-runtime/api'
-import { StoreLockedError } from '../contract.ts'
 import { checkDatabaseFile } from './database-file.ts'
-import { StoreFolderError } from './folder-error.ts'
 import { open } from './lmdb.ts'
 
 /**
- * Locks a data folder for one process at a time.
+ * A lock that one process at a time can hold: a file. The lock ends with the process, even after a crash.
  *
  * Node has no file locks, and a pid file may be stale. LMDB detects dead processes: each reader has a slot in the reader
  * table and a POSIX record lock (on Windows: its process handle). The system releases that lock when the process ends,
  * and `readerCheck` clears slots without a lock. So a small LMDB database serves as the lock:
  *
- * 1. Take a reader slot and keep it while the folder is locked.
+ * 1. Take a reader slot and keep it while the lock is held.
  * 2. In a write transaction, which excludes other processes: fail if the process in the `holder` row has a slot, else
  *    write this process to the row.
  *
  * A reused pid is safe, because only processes that use this database have slots. Containers that share a volume may
  * have equal pids. Then the record lock of the pid is already taken, and LMDB refuses the slot.
  */
-export interface FolderLock {
+export interface ProcessLock {
   release(): Promise<void>
+}
+
+/** This process or another one holds the lock. */
+export class LockHeldError extends Error {
+  override readonly name = 'LockHeldError'
 }
 
 interface Holder {
@@ -32,20 +34,20 @@ interface Holder {
 }
 
 /**
- * @param dataDir an existing folder on a local disk: LMDB's locks do not work on network file systems.
- * @param durable as in `EmbeddedOptions`, for the lock file.
- * @throws StoreLockedError if this process or another one holds the lock.
- * @throws StoreFolderError if the lock file cannot be created or written.
+ * @param path of a new or existing lock file on a local disk: LMDB's locks do not work on network file systems. LMDB keeps a
+ * second file beside it.
+ * @param durable false if the file need not survive a crash of the system
+ * @throws LockHeldError that names the holder, or the error of LMDB or the file system
  */
-export async function lockFolder(dataDir: string, durable = true): Promise<FolderLock> {
-  const lock = openLock(dataDir, durable)
+export async function lockFile(path: string, durable = true): Promise<ProcessLock> {
+  const lock = openLock(path, durable)
   try {
     // A database that is opened twice in a process shares its slots, so this process is checked first.
-    if (readers(lock.readerList()).has(process.pid)) throw lockedBy(dataDir, holderOf(lock.get(holderKey)))
-    const slot = takeSlot(lock, dataDir)
+    if (readers(lock.readerList()).has(process.pid)) throw heldBy(holderOf(lock.get(holderKey)))
+    const slot = takeSlot(lock)
     const taken = lock.transactionSync(() => {
       lock.readerCheck()
-      allocate(lockPath(dataDir))
+      allocate(path)
       const holder = holderOf(lock.get(holderKey))
       if (holder && holder.pid !== process.pid && readers(lock.readerList()).has(holder.pid)) return holder
       const self: Holder = { pid: process.pid, host: hostname(), since: new Date().toISOString() }
@@ -54,7 +56,7 @@ export async function lockFolder(dataDir: string, durable = true): Promise<Folde
     })
     if (taken !== undefined) {
       slot.done()
-      throw lockedBy(dataDir, taken)
+      throw heldBy(taken)
     }
     return {
       async release() {
@@ -64,7 +66,7 @@ export async function lockFolder(dataDir: string, durable = true): Promise<Folde
     }
   } catch (error) {
     await lock.close()
-    throw error instanceof StoreLockedError ? error : cannotLock(dataDir, error)
+    throw error
   }
 }
 
@@ -91,42 +93,24 @@ function allocate(path: string): void {
   }
 }
 
-function lockPath(dataDir: string): string {
-  return join(dataDir, 'holder.mdb')
-}
-
-function openLock(dataDir: string, durable: boolean) {
-  try {
-    const path = lockPath(dataDir)
-    checkDatabaseFile(path)
-    return open<Buffer, Buffer>({
-      path,
-      noSubdir: true,
-      encoding: 'binary',
-      keyEncoding: 'binary',
-      mapSize: 1024 * 1024,
-      overlappingSync: false,
-      noSync: !durable,
-    })
-  } catch (error) {
-    throw cannotLock(dataDir, error)
-  }
-}
-
-function cannotLock(dataDir: string, error: unknown): StoreFolderError {
-  return new StoreFolderError(`cannot lock the data folder ${dataDir}: ${errorMessage(error)}`, {
-    cause: error,
+function openLock(path: string, durable: boolean) {
+  checkDatabaseFile(path)
+  return open<Buffer, Buffer>({
+    path,
+    noSubdir: true,
+    encoding: 'binary',
+    keyEncoding: 'binary',
+    mapSize: 1024 * 1024,
+    overlappingSync: false,
+    noSync: !durable,
   })
 }
 
-function takeSlot(lock: LockDatabase, dataDir: string) {
+function takeSlot(lock: LockDatabase) {
   try {
     return lock.useReadTransaction()
   } catch (error) {
-    throw new StoreLockedError(
-      `the data folder ${dataDir} is in use, probably by another container: ${errorMessage(error)}`,
-      { cause: error },
-    )
+    throw new LockHeldError(`probably another container: ${errorMessage(error)}`, { cause: error })
   }
 }
 
@@ -145,9 +129,8 @@ function holderOf(row: Buffer | undefined): Holder | undefined {
   return { pid, host, since }
 }
 
-function lockedBy(dataDir: string, holder: Holder | undefined): StoreLockedError {
-  const who = holder ? `process ${holder.pid} on ${holder.host}, since ${holder.since}` : 'another process'
-  return new StoreLockedError(
-    `the data folder ${dataDir} is in use by ${who}; stop it, or choose another folder`,
+function heldBy(holder: Holder | undefined): LockHeldError {
+  return new LockHeldError(
+    holder ? `process ${holder.pid} on ${holder.host}, since ${holder.since}` : 'another process',
   )
 }
