@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { ConsistencyCheck, HistoryReplay } from '../cache/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
+import { ServedModel } from '../model/served-model.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
 import { lines, WatchHub, watchDefaults } from '../watch/index.ts'
 import { Metrics } from './metrics.ts'
@@ -66,6 +67,17 @@ it('the buckets of durations are cumulative, include their bound, and the last o
   expect(buckets.slice(-2)).toEqual([`{${labels},le="60"} 3`, `{${labels},le="+Inf"} 4`])
   expect(await linesOf('apiserver_request_duration_seconds_count')).toEqual([`{${labels}} 4`])
   expect(await linesOf('apiserver_request_duration_seconds_sum')).toEqual([`{${labels}} 61.0115`])
+})
+
+it('a kind keeps its series when a reload replaces its model', async () => {
+  const { rooms, metrics, linesOf } = await open()
+  await using _ = rooms
+  const { model } = rooms.served
+  for (const served of [rooms.served, new ServedModel(model)])
+    metrics.requests.answered(served, model.version, 'GET', 200, 0.01)
+  const labels = `verb="GET",group="${model.group}",version="${model.version}",resource="${model.plural}"`
+  expect(await linesOf('apiserver_request_total')).toEqual([`{${labels},code="200"} 2`])
+  expect(await linesOf('apiserver_request_duration_seconds_count')).toEqual([`{${labels}} 2`])
 })
 
 it('reports the progress of the log follower and the results of comparing and rebuilding the caches', async () => {

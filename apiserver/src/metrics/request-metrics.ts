@@ -49,6 +49,14 @@ interface Tally {
   readonly seconds: Observations
 }
 
+/** The counts for one kind. */
+interface KindTallies {
+  readonly group: string
+  readonly resource: string
+  /** By the version of the path, and verb. */
+  readonly versions: Map<string, Map<Verb, Tally>>
+}
+
 const labelNames = ['verb', 'group', 'version', 'resource'] as const
 
 /**
@@ -58,8 +66,8 @@ const labelNames = ['verb', 'group', 'version', 'resource'] as const
  * 35 µs of a GET by name. The number of series is bounded by kinds, their versions, verbs and codes.
  */
 export class RequestMetrics {
-  /** By kind, the version of the path, and verb. */
-  readonly #tallies = new Map<ServedModel | undefined, Map<string, Map<Verb, Tally>>>()
+  /** By resource, '' without one. A reload replaces the model of a resource, and its counters must not fall. */
+  readonly #tallies = new Map<string, KindTallies>()
 
   constructor(registry: Registry) {
     const each = () => this.#each()
@@ -109,8 +117,7 @@ export class RequestMetrics {
   }
 
   *#each() {
-    for (const [served, versions] of this.#tallies) {
-      const { group = '', plural: resource = '' } = served?.model ?? {}
+    for (const { group, resource, versions } of this.#tallies.values()) {
       for (const [version, verbs] of versions) {
         for (const [verb, tally] of verbs) yield { labels: { verb, group, version, resource }, tally }
       }
@@ -118,11 +125,14 @@ export class RequestMetrics {
   }
 
   #tallyOf(served: ServedModel | undefined, version: string, verb: Verb): Tally {
-    let versions = this.#tallies.get(served)
-    if (versions === undefined) {
-      versions = new Map()
-      this.#tallies.set(served, versions)
+    const key = served?.resource ?? ''
+    let kind = this.#tallies.get(key)
+    if (kind === undefined) {
+      const { group = '', plural: resource = '' } = served?.model ?? {}
+      kind = { group, resource, versions: new Map() }
+      this.#tallies.set(key, kind)
     }
+    const { versions } = kind
     let verbs = versions.get(version)
     if (verbs === undefined) {
       verbs = new Map()
