@@ -416,6 +416,36 @@ describe('spec.reload', () => {
     expect((await api.get(`${indexedsPath}?fieldSelector=spec.text%3Dlong`)).text).toContain('"name":"a"')
   })
 
+  it('leaves a status of the present code after each reload', async () => {
+    const release = (minor: number) => ({
+      'package.json': JSON.stringify({
+        ...{ name: 'written', version: `1.${minor}.0`, type: 'module', exports: './index.js' },
+      }),
+      'index.js': pluginModule('released', {
+        ...{ kind: `Thing${minor}`, plural: `thing${minor}s` },
+        setup: `plugin.routes('api${minor}.released.example.com/v1', r => r.get('/word', () => ({ body: 'a' })))`,
+      }),
+    })
+    const dir = await writePlugin(release(0))
+    cleanups.push(() => rm(dir, { recursive: true, force: true }))
+    const server = await startServer({ plugins: [dir] })
+    cleanups.push(() => server.stop())
+    const api = new Api(server.url)
+    await isInPhase(api, 'Started', 'released')
+    for (const minor of [1, 2, 3]) {
+      await writeFiles(dir, release(minor))
+      await askReload(api, 'released')
+      await eventually(async () =>
+        expect((await pluginStates(api)).get('released')?.object.status).toMatchObject({
+          phase: 'Started',
+          version: `1.${minor}.0`,
+          kinds: [`thing${minor}s.released.example.com`],
+          routes: [`api${minor}.released.example.com/v1`],
+        }),
+      )
+    }
+  })
+
   it.each([
     ['does not parse', entryModule('two', 'const ='), 'SyntaxError'],
     [

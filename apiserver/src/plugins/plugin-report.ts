@@ -11,6 +11,8 @@ export const pluginReportDefaults = Object.freeze({
   failureCharacters: 300,
 })
 
+type Facts = Pick<PluginStatus, 'source' | 'version' | 'kinds' | 'routes'>
+
 /** The state of one kind's objects in the store. */
 interface StoredObjects {
   /** `<plural>.<group>` */
@@ -40,13 +42,16 @@ const readiness = {
 export class PluginReport {
   readonly #name: string
   readonly #statuses: PluginStatuses
-  #status: PluginStatus
+  /** What is known of the plugin's code and its source. */
+  #facts: Facts
+  /** The status that was published last. */
+  #status: PluginStatus = {}
   #reload: { readonly failure: string | undefined } | undefined
 
   constructor(name: string, source: string, statuses: PluginStatuses) {
     this.#name = name
     this.#statuses = statuses
-    this.#status = { source }
+    this.#facts = { source }
   }
 
   get phase(): PluginPhase | undefined {
@@ -58,8 +63,8 @@ export class PluginReport {
   }
 
   /** Sets facts of the plugin's code for the next `publish`. */
-  describe(facts: Pick<PluginStatus, 'version' | 'kinds' | 'routes'>): void {
-    this.#status = { ...this.#status, ...facts }
+  describe(facts: Facts): void {
+    this.#facts = { ...this.#facts, ...facts }
   }
 
   /** Sets the outcome of the latest reload for the next `publish`. `failure` is undefined if it succeeded. */
@@ -92,14 +97,13 @@ export class PluginReport {
           : this.#condition('Reloaded', 'False', 'ReloadFailed', failure),
       )
     }
-    const { migrations: _, ...facts } = this.#status
     const migrations = stored.flatMap(({ kind, migration }) => {
       if (migration === undefined) return []
       const { to, total, done, failed } = migration
       return [{ kind, to, total, done, failed }]
     })
     const status: PluginStatus = {
-      ...facts,
+      ...this.#facts,
       phase,
       message,
       conditions,
