@@ -1,10 +1,11 @@
-import { setImmediate } from 'node:timers/promises'
+import { systemClock } from '@setpoint/controller-runtime'
 import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import { type Authorizer, authorizeAs, type Identity, type ResourceTarget } from '../security/index.ts'
 
 export const watchPermissionDefaults = Object.freeze({
-  /** Watches checked in one turn of the event loop, after a change of the roles: about a millisecond. */
-  perTurn: 500,
+  /** Milliseconds for checking watches in one turn of the event loop, after a change of the roles. */
+  sliceMs: 2,
 })
 
 interface Held {
@@ -53,11 +54,12 @@ export class WatchPermissions {
   /** Never rejects. */
   async #check(): Promise<void> {
     this.#isChecking = true
+    const yielder = new Yielder(systemClock, watchPermissionDefaults.sliceMs)
     while (this.#isStale) {
       this.#isStale = false
-      let checked = 0
       for (const held of [...this.#held]) {
-        if (++checked % watchPermissionDefaults.perTurn === 0) await setImmediate()
+        const pause = yielder.pause()
+        if (pause !== undefined) await pause
         if (this.#held.has(held)) this.#checkOne(held)
       }
     }

@@ -17,9 +17,9 @@ type Plural = 'roles' | 'clusterroles' | 'rolebindings' | 'clusterrolebindings'
  * those of the writer, who may have the verb `escalate` instead; before a binding, those of its role, or the verb `bind`.
  */
 export class EscalationCheck {
-  readonly #authorizer: Pick<RbacAuthorizer, 'allows' | 'policy'>
+  readonly #authorizer: Pick<RbacAuthorizer, 'allows' | 'checkOf' | 'policy'>
 
-  constructor(authorizer: Pick<RbacAuthorizer, 'allows' | 'policy'>) {
+  constructor(authorizer: Pick<RbacAuthorizer, 'allows' | 'checkOf' | 'policy'>) {
     this.#authorizer = authorizer
   }
 
@@ -62,10 +62,8 @@ export class EscalationCheck {
   }
 
   #checkHeld(rules: readonly PolicyRule[], target: ResourceTarget, user: UserInfo): void {
-    const missing = rules.filter(
-      rule =>
-        !everyCombination(rule, target.namespace, (verb, each) => this.#authorizer.allows(user, verb, each)),
-    )
+    const holds = this.#authorizer.checkOf(user, target.namespace)
+    const missing = rules.filter(rule => !everyCombination(rule, target.namespace, holds))
     if (missing.length === 0) return
     const shown = missing.slice(0, 5).map(showRule)
     if (missing.length > shown.length) shown.push(`and ${missing.length - shown.length} more`)

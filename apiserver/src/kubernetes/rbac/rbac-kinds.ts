@@ -15,7 +15,7 @@ export interface RbacKinds {
 }
 
 /** Returns the kinds, not served yet. Writers may grant only permissions that they hold. */
-export function rbacKinds(authorizer: Pick<RbacAuthorizer, 'allows' | 'policy'>): RbacKinds {
+export function rbacKinds(authorizer: Pick<RbacAuthorizer, 'allows' | 'checkOf' | 'policy'>): RbacKinds {
   const check = new EscalationCheck(authorizer)
   const { role, clusterRole } = roleKinds(check)
   const { roleBinding, clusterRoleBinding } = bindingKinds(check)

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { isApiError, type Model, type ObjectKey, objectKey } from '@setpoint/controller-runtime/api'
-import type { LogFollower } from '../../cache/index.ts'
+import { Yielder } from '@setpoint/controller-runtime/internal'
+import type { Entry, LogFollower } from '../../cache/index.ts'
 import type { Logger } from '../../log/index.ts'
 import type { ServedModel } from '../../model/index.ts'
 import { declaredWriteOptions, type Registry, serviceWriteOptions } from '../../registry/index.ts'
@@ -59,6 +60,8 @@ export class RoleKeeper {
   #isStarted = false
   #isRunning = false
   readonly #attempted = firstAttempt()
+  /** The stored objects of aggregated roles, by the rules that they were found to have. */
+  readonly #aggregated = new WeakMap<readonly PolicyRule[], Entry>()
 
   /** Works until the signal is aborted. */
   constructor(parts: RoleKeeperParts, signal: AbortSignal) {
@@ -115,6 +118,7 @@ export class RoleKeeper {
     if (this.#isRunning || !this.#isStarted) return
     this.#isRunning = true
     const { log } = this.#parts
+    const yielder = new Yielder(this.#clock)
     while (!this.#signal.aborted && (this.#isStale || this.#wanted.length > 0)) {
       try {
         // All of it is tried again until it succeeds, and plugins may add to it meanwhile.
@@ -122,7 +126,10 @@ export class RoleKeeper {
         await Promise.all(wanted.map(each => this.#ensureOrSkip(each)))
         this.#wanted = this.#wanted.slice(wanted.length)
         this.#isStale = false
-        for (const name of this.#parts.authorizer.policy.aggregated()) await this.#aggregate(name)
+        for (const name of this.#parts.authorizer.policy.aggregated()) {
+          await yielder.pause()
+          await this.#aggregate(name)
+        }
       } catch (error) {
         if (this.#signal.aborted) break
         this.#isStale = true
@@ -148,9 +155,9 @@ export class RoleKeeper {
   async #ensure({ kind, object, isDeclared }: Wanted): Promise<void> {
     const { namespace, name, labels, content, completed: when } = object
     const key = objectKey({ namespace, name })
-    const found = this.#read(kind, key)
+    const entry = this.#entryOf(kind, key)
     const { registry } = this.#parts
-    if (found === undefined) {
+    if (entry === undefined) {
       const { apiVersion, kind: kindName } = kind.model
       const annotations = { [autoupdateAnnotation]: 'true' }
       const metadata = { name, labels, ...(when === undefined && { annotations }) }
@@ -169,6 +176,7 @@ export class RoleKeeper {
         })
       return
     }
+    const found = fieldsOf(entry)
     const metadata = recordOf(found.metadata)
     const isAnnotated = recordOf(metadata.annotations)[autoupdateAnnotation] === 'true'
     if (when === 'never' || (when === undefined && !isAnnotated)) return
@@ -180,12 +188,16 @@ export class RoleKeeper {
     await this.#patch(kind, key, { metadata: { labels }, ...document })
   }
 
-  /** Writes the rules that an aggregated role has, for those who read it. */
+  /** Writes the rules that an aggregated role has, for those who read it. Compares them only after one of both has changed. */
   async #aggregate(name: string): Promise<void> {
     const { kinds, authorizer, log } = this.#parts
     const rules = authorizer.policy.rulesOfRole({ kind: 'ClusterRole', name }, undefined)
-    const found = this.#read(kinds.clusterRoles, name)
-    if (rules === undefined || found === undefined || isDeepStrictEqual(rules, readRules(found.rules))) return
+    const entry = this.#entryOf(kinds.clusterRoles, name)
+    if (rules === undefined || entry === undefined || this.#aggregated.get(rules) === entry) return
+    if (isDeepStrictEqual(rules, readRules(fieldsOf(entry).rules))) {
+      this.#aggregated.set(rules, entry)
+      return
+    }
     try {
       await this.#patch(kinds.clusterRoles, name, { rules })
     } catch (error) {
@@ -199,10 +211,13 @@ export class RoleKeeper {
     await this.#parts.registry.patch(kind, key, { type: 'merge', document }, 'object', serviceWriteOptions)
   }
 
-  #read(kind: ServedModel, key: ObjectKey): Fields | undefined {
-    const entry = this.#parts.follower.cacheOf(kind)?.store.get(key)
-    return entry && recordOf(JSON.parse(entry.bytes.toString()))
+  #entryOf(kind: ServedModel, key: ObjectKey): Entry | undefined {
+    return this.#parts.follower.cacheOf(kind)?.store.get(key)
   }
+}
+
+function fieldsOf({ bytes }: Entry): Fields {
+  return recordOf(JSON.parse(bytes.toString()))
 }
 
 function firstAttempt(): { readonly promise: Promise<void>; readonly resolve: () => void } {
@@ -232,7 +247,6 @@ function completed(found: Fields, wanted: Fields): Fields | undefined {
 }
 
 function covers(rules: readonly PolicyRule[], rule: PolicyRule): boolean {
-  const index = new RuleIndex()
-  index.add(rules, { reason: 'the role has the rule' }, true)
-  return everyCombination(rule, undefined, (verb, target) => index.find(verb, target) !== undefined)
+  const index = new RuleIndex(rules)
+  return everyCombination(rule, undefined, (verb, target) => index.allows(verb, target))
 }

@@ -27,13 +27,13 @@ export interface RbacKey {
 
 /** The role that a binding gives to a subject. */
 export class BindingGrant implements Grant {
+  readonly role: RoleRef
   readonly #binding: RbacKey
-  readonly #role: RoleRef
   readonly #subject: Subject
 
   constructor(binding: RbacKey, role: RoleRef, subject: Subject) {
     this.#binding = binding
-    this.#role = role
+    this.role = role
     this.#subject = subject
   }
 
@@ -43,7 +43,7 @@ export class BindingGrant implements Grant {
       namespace === undefined
         ? `ClusterRoleBinding ${JSON.stringify(name)}`
         : `RoleBinding ${JSON.stringify(`${name}/${namespace}`)}`
-    const { kind, name: role } = this.#role
+    const { kind, name: role } = this.role
     return `RBAC: allowed by ${binding} of ${kind} ${JSON.stringify(role)} to ${describe(this.#subject)}`
   }
 }

@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { countReads } from '../../../../test/support/rooms.ts'
 import type { ResourceTarget, Target } from '../authorize.ts'
 import type { PolicyRule } from '../policy-rule.ts'
 import type { Binding, RbacKey } from './binding.ts'
 import { everyCombination } from './combinations.ts'
-import { RbacAuthorizer } from './rbac-authorizer.ts'
+import { RbacAuthorizer, rbacDefaults } from './rbac-authorizer.ts'
 import { RbacPolicy, type Role } from './rbac-policy.ts'
 
 const namespaces = ['x', 'y'] as const
@@ -159,6 +160,8 @@ describe('a policy', () => {
             expect(reasons.length === 0 ? [undefined] : reasons).toContain(
               policy.grantOf(who, verb, to)?.reason,
             )
+            const place = typeof to === 'string' ? 'x' : to.namespace
+            expect(policy.checkOf(who, place)(verb, to)).toBe(reasons.length > 0)
           }
           for (const step of steps) {
             if ('verb' in step) compare(step)
@@ -173,6 +176,31 @@ describe('a policy', () => {
       ),
       { numRuns: 300 },
     )
+  })
+
+  it('reads the rules of a role once, until that role changes', () => {
+    const policy = new RbacPolicy()
+    const get: PolicyRule = { verbs: ['get'], apiGroups: ['e.com'], resources: ['jobs'] }
+    const list: PolicyRule = { ...get, verbs: ['list'] }
+    const { list: rules, reads } = countReads([get])
+    const subjects = [{ kind: 'Group', name: 'g' } as const]
+    const role = { kind: 'Role', name: 'held' } as const
+    policy.setRole({ namespace: 'x', name: 'held' }, { rules, labels: {} })
+    policy.setBinding({ namespace: 'x', name: 'held' }, { role, subjects })
+    const target = { group: 'e.com', plural: 'jobs', namespace: 'x', name: undefined, subresource: undefined }
+    const may = (verb: string) => policy.grantOf({ name: 'ann', groups: ['g'] }, verb, target) !== undefined
+    expect([may('get'), may('list')]).toEqual([true, false])
+    const once = reads()
+    for (const namespace of ['x', 'y', undefined]) {
+      policy.setRole({ namespace, name: 'other' }, { rules: [list], labels: {} })
+      expect(may('list')).toBe(false)
+    }
+    const other = { kind: 'Role', name: 'other' } as const
+    policy.setBinding({ namespace: 'x', name: 'other' }, { role: other, subjects })
+    expect([may('get'), may('list')]).toEqual([true, true])
+    expect(reads()).toBe(once)
+    policy.setRole({ namespace: 'x', name: 'held' }, { rules: [list], labels: {} })
+    expect([may('get'), may('list')]).toEqual([false, true])
   })
 
   it('allows a rule to be granted only if every request that it allows is allowed', () => {
@@ -233,6 +261,29 @@ describe('an authorizer', () => {
     authorizer.update(() => {})
     expect(authorizer.allows(viewer, 'get', things('a'))).toBe(true)
     expect(authorizer.allows(viewer, 'delete', things('a'))).toBe(false)
+  })
+
+  it('lists a megabyte of rules at most, and says that there are more', () => {
+    const authorizer = new RbacAuthorizer({ isSensitive: () => false })
+    const rule = { verbs: ['get'], apiGroups: [''], resources: ['a'], resourceNames: ['n'.repeat(300_000)] }
+    const role = { kind: 'ClusterRole', name: 'r' } as const
+    const rules = Array.from({ length: 10 }, () => ({ ...rule }))
+    const ann = { name: 'ann', groups: [] }
+    const listed = (held: readonly PolicyRule[]) => {
+      authorizer.update(policy => {
+        policy.setRole({ namespace: undefined, name: 'r' }, { rules: held, labels: {} })
+        policy.setBinding(
+          { namespace: undefined, name: 'r' },
+          { role, subjects: [{ kind: 'User', name: 'ann' }] },
+        )
+      })
+      return authorizer.rulesOf(ann, 'x')
+    }
+    expect(listed([rule])).toEqual({ rules: [rule] })
+    const some = listed(rules)
+    expect(some.problem).toBe('there are more rules than a review lists')
+    expect(JSON.stringify(some.rules).length).toBeLessThan(rbacDefaults.listedCharacters)
+    expect(some.rules).toHaveLength(3)
   })
 
   it('grants nothing to system:masters', () => {

@@ -3,6 +3,7 @@ import type { Grant, Target } from '../authorize.ts'
 import type { PolicyRule } from '../policy-rule.ts'
 import { type Binding, BindingGrant, type RbacKey, type RoleRef, type Subject } from './binding.ts'
 import { type LabelSelector, selects } from './label-selector.ts'
+import { RoleRules } from './role-rules.ts'
 import { RuleIndex } from './rule-index.ts'
 
 /** A Role or ClusterRole. */
@@ -13,20 +14,25 @@ export interface Role {
   readonly aggregates?: readonly LabelSelector[]
 }
 
-/** The bindings of one subject in one scope, and their rules once a decision has needed them. */
+/** A role with its own rules. Those of an aggregated one are not what it grants. */
+interface KnownRole {
+  readonly role: Role
+  readonly own: RoleRules
+}
+
+/** The bindings of one subject in one scope. */
 interface Grants {
   readonly subject: Subject
   /** By name. */
   readonly bindings: Map<string, Binding>
-  index: RuleIndex | undefined
-  /** The state of the roles that `index` was made from. */
-  epoch: number
+  /** Each role once, with one binding that gives it. Undefined until a decision needs it, and after a change of the bindings. */
+  roles: readonly BindingGrant[] | undefined
 }
 
 /** The bindings of one namespace, or those that are cluster-wide, by subject. */
 interface Scope {
   readonly namespace: string | undefined
-  readonly roles: Map<string, Role>
+  readonly roles: Map<string, KnownRole>
   readonly bindings: Map<string, Binding>
   readonly User: Map<string, Grants>
   readonly Group: Map<string, Grants>
@@ -34,27 +40,30 @@ interface Scope {
 
 /**
  * The roles and bindings of `rbac.authorization.k8s.io`, indexed by subject. A decision looks up the user and the user's
- * groups, so it does not depend on the number of bindings. The rules of a subject are merged when a decision first needs
- * them, and again after a change that concerns them.
+ * groups, and asks the index of each role that they have. It depends neither on the number of bindings nor on the rules in a
+ * role.
+ *
+ * Each role has an index of its own, and keeps it until that role changes. So a change of one role costs the decisions after it
+ * no more than that role, whoever has it. Only a change of a ClusterRole makes the aggregated ones anew.
  */
 export class RbacPolicy {
   readonly #cluster = newScope(undefined)
   readonly #namespaces = new Map<string, Scope>()
-  /** Rises with each change of a role. */
-  #epoch = 0
+  /** The rules of aggregated ClusterRoles that have been needed since the last change of a ClusterRole. */
+  readonly #aggregated = new Map<string, RoleRules>()
 
   clear(): void {
-    this.#epoch++
     this.#namespaces.clear()
+    this.#aggregated.clear()
     for (const map of [this.#cluster.roles, this.#cluster.bindings, this.#cluster.User, this.#cluster.Group])
       map.clear()
   }
 
   setRole({ namespace, name }: RbacKey, role: Role | undefined): void {
-    this.#epoch++
     const scope = this.#scopeOf(namespace)
     if (role === undefined) scope.roles.delete(name)
-    else scope.roles.set(name, role)
+    else scope.roles.set(name, { role, own: new RoleRules(role.rules) })
+    if (namespace === undefined) this.#aggregated.clear()
     this.#forgetEmpty(scope)
   }
 
@@ -66,7 +75,7 @@ export class RbacPolicy {
       const grants = bySubject.get(subject.name)
       if (grants === undefined) continue
       grants.bindings.delete(name)
-      grants.index = undefined
+      grants.roles = undefined
       if (grants.bindings.size === 0) bySubject.delete(subject.name)
     }
     if (binding === undefined) scope.bindings.delete(name)
@@ -76,7 +85,7 @@ export class RbacPolicy {
       const grants = bySubject.get(subject.name) ?? newGrants(subject)
       bySubject.set(subject.name, grants)
       if (binding !== undefined) grants.bindings.set(name, binding)
-      grants.index = undefined
+      grants.roles = undefined
     }
     this.#forgetEmpty(scope)
   }
@@ -90,65 +99,84 @@ export class RbacPolicy {
     return scope && this.#grantIn(scope, user, verb, target)
   }
 
-  /** Returns all rules that apply to a user in a namespace, or cluster-wide without one. */
-  rulesOf({ name, groups }: UserInfo, namespace: string | undefined): PolicyRule[] {
-    const inNamespace = namespace === undefined ? undefined : this.#namespaces.get(namespace)
-    const rules = new Set<PolicyRule>()
-    for (const scope of inNamespace === undefined ? [this.#cluster] : [this.#cluster, inNamespace]) {
-      for (const grants of [scope.User.get(name), ...groups.map(group => scope.Group.get(group))])
-        for (const rule of grants === undefined ? [] : this.#rulesOfGrants(scope, grants)) rules.add(rule)
-    }
-    return [...rules]
+  /**
+   * Returns a check of what a user may do in one namespace, or cluster-wide without one, until the next change. Merges the
+   * rules of all roles of the user, so that thousands of questions cost little each, however many roles there are.
+   */
+  checkOf(user: UserInfo, namespace: string | undefined): (verb: string, target: Target) => boolean {
+    const clusterWide = new RuleIndex(this.#rulesIn(this.#cluster, user))
+    const scope = namespace === undefined ? undefined : this.#namespaces.get(namespace)
+    const inNamespace = scope && new RuleIndex(this.#rulesIn(scope, user))
+    return (verb, target) =>
+      clusterWide.allows(verb, target) ||
+      (typeof target !== 'string' && inNamespace?.allows(verb, target) === true)
   }
 
-  /** Returns the rules of the role that a binding in `namespace` refers to, or undefined if it does not exist. */
-  rulesOfRole({ kind, name }: RoleRef, namespace: string | undefined): readonly PolicyRule[] | undefined {
-    if (kind === 'ClusterRole') return this.#clusterRules(name)
-    return namespace === undefined ? undefined : this.#namespaces.get(namespace)?.roles.get(name)?.rules
+  /** Yields each rule that applies to a user in a namespace, or cluster-wide without one. */
+  *rulesOf(user: UserInfo, namespace: string | undefined): Generator<PolicyRule> {
+    const inNamespace = namespace === undefined ? undefined : this.#namespaces.get(namespace)
+    const found = new Set<PolicyRule>()
+    for (const scope of inNamespace === undefined ? [this.#cluster] : [this.#cluster, inNamespace])
+      for (const rule of this.#rulesIn(scope, user)) {
+        if (found.has(rule)) continue
+        found.add(rule)
+        yield rule
+      }
+  }
+
+  *#rulesIn(scope: Scope, { name, groups }: UserInfo): Generator<PolicyRule> {
+    for (const grants of [scope.User.get(name), ...groups.map(group => scope.Group.get(group))])
+      for (const { role } of grants === undefined ? [] : rolesOf(scope, grants))
+        yield* this.#rulesOf(role, scope.namespace)?.rules ?? []
+  }
+
+  /**
+   * Returns the rules of the role that a binding in `namespace` refers to, or undefined if it does not exist. They are the same
+   * array until the role changes.
+   */
+  rulesOfRole(role: RoleRef, namespace: string | undefined): readonly PolicyRule[] | undefined {
+    return this.#rulesOf(role, namespace)?.rules
   }
 
   /** The names of the ClusterRoles that have the rules of others. */
   aggregated(): string[] {
-    return [...this.#cluster.roles].flatMap(([name, { aggregates }]) => (aggregates ? [name] : []))
+    return [...this.#cluster.roles].flatMap(([name, { role }]) => (role.aggregates ? [name] : []))
   }
 
   #grantIn(scope: Scope, { name, groups }: UserInfo, verb: string, target: Target): Grant | undefined {
-    const own = scope.User.get(name)
-    const found = own && this.#indexOf(scope, own).find(verb, target)
-    if (found !== undefined) return found
+    const own = this.#grantOfSubject(scope, scope.User.get(name), verb, target)
+    if (own !== undefined) return own
     for (const group of groups) {
-      const grants = scope.Group.get(group)
-      const granted = grants && this.#indexOf(scope, grants).find(verb, target)
-      if (granted !== undefined) return granted
+      const grant = this.#grantOfSubject(scope, scope.Group.get(group), verb, target)
+      if (grant !== undefined) return grant
     }
     return undefined
   }
 
-  #indexOf({ namespace }: Scope, grants: Grants): RuleIndex {
-    if (grants.index !== undefined && grants.epoch === this.#epoch) return grants.index
-    const index = new RuleIndex()
-    for (const [binding, role] of rolesOf(grants)) {
-      const grant = new BindingGrant({ namespace, name: binding }, role, grants.subject)
-      index.add(this.rulesOfRole(role, namespace) ?? [], grant, namespace === undefined)
-    }
-    grants.index = index
-    grants.epoch = this.#epoch
-    return index
+  #grantOfSubject(scope: Scope, grants: Grants | undefined, verb: string, target: Target): Grant | undefined {
+    if (grants === undefined) return undefined
+    for (const grant of rolesOf(scope, grants))
+      if (this.#rulesOf(grant.role, scope.namespace)?.allows(verb, target)) return grant
+    return undefined
   }
 
-  #rulesOfGrants({ namespace }: Scope, grants: Grants): readonly PolicyRule[] {
-    return [...rolesOf(grants).values()].flatMap(role => this.rulesOfRole(role, namespace) ?? [])
+  #rulesOf({ kind, name }: RoleRef, namespace: string | undefined): RoleRules | undefined {
+    if (kind === 'Role')
+      return namespace === undefined ? undefined : this.#namespaces.get(namespace)?.roles.get(name)?.own
+    const known = this.#cluster.roles.get(name)
+    if (known?.role.aggregates === undefined) return known?.own
+    const made = this.#aggregated.get(name) ?? new RoleRules(this.#aggregate(name, known.role))
+    this.#aggregated.set(name, made)
+    return made
   }
 
-  /** An aggregated role has the rules of all roles that it selects, also through other aggregated ones. */
-  #clusterRules(name: string): readonly PolicyRule[] | undefined {
+  /** Returns the rules of all roles that an aggregated role selects, also through other aggregated ones. */
+  #aggregate(name: string, role: Role): readonly PolicyRule[] {
     const { roles } = this.#cluster
-    const role = roles.get(name)
-    if (role?.aggregates === undefined) return role?.rules
     const found = new Map([[name, role]])
     for (const { aggregates } of found.values()) {
       if (aggregates === undefined) continue
-      for (const [other, each] of roles)
+      for (const [other, { role: each }] of roles)
         if (!found.has(other) && aggregates.some(selector => selects(selector, each.labels)))
           found.set(other, each)
     }
@@ -171,19 +199,18 @@ export class RbacPolicy {
 }
 
 function newGrants(subject: Subject): Grants {
-  return { subject, bindings: new Map(), index: undefined, epoch: 0 }
+  return { subject, bindings: new Map(), roles: undefined }
 }
 
-/** Returns the roles of a subject, each by the name of one binding that gives it. */
-function rolesOf({ bindings }: Grants): Map<string, RoleRef> {
-  const found = new Set<string>()
-  const roles = new Map<string, RoleRef>()
-  for (const [name, { role }] of bindings) {
+function rolesOf({ namespace }: Scope, grants: Grants): readonly BindingGrant[] {
+  if (grants.roles !== undefined) return grants.roles
+  const roles = new Map<string, BindingGrant>()
+  for (const [name, { role }] of grants.bindings) {
     const id = `${role.kind}/${role.name}`
-    if (!found.has(id)) roles.set(name, role)
-    found.add(id)
+    if (!roles.has(id)) roles.set(id, new BindingGrant({ namespace, name }, role, grants.subject))
   }
-  return roles
+  grants.roles = [...roles.values()]
+  return grants.roles
 }
 
 function newScope(namespace: string | undefined): Scope {

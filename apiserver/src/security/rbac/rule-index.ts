@@ -1,95 +1,106 @@
-import type { Grant, ResourceTarget, Target } from '../authorize.ts'
+import type { ResourceTarget, Target } from '../authorize.ts'
 import type { PolicyRule } from '../policy-rule.ts'
 
 const wildcard = '*'
 
-/** The grant of all names and of collections, or the grant of each name. */
-type Names = Grant | Map<string, Grant>
+/** All names and collections, one name, or several names. Most rules about names have one, for which a set is costly. */
+type Names = true | string | Set<string>
 
-interface VerbRules {
-  /** By group, then by resource. */
-  readonly groups: Map<string, Map<string, Names>>
-  readonly paths: Map<string, Grant>
+/** By group, then by resource. */
+type Resources = Map<string, Map<string, Names>>
+
+interface Paths {
+  readonly exact: Set<string>
   /** Paths that end with `*`, without it. */
-  readonly prefixes: Map<string, Grant>
+  readonly prefixes: Set<string>
 }
 
-/** The rules of roles, indexed for decisions: by verb, then by group, then by resource. */
+/** Rules, indexed for decisions: by verb, then by group, then by resource. */
 export class RuleIndex {
-  readonly #verbs = new Map<string, VerbRules>()
+  readonly #resources = new Map<string, Resources>()
+  readonly #paths = new Map<string, Paths>()
 
-  /**
-   * Adds the rules of a grant. Rules that were added first are found first.
-   * @param withPaths false leaves out rules about paths
-   */
-  add(rules: readonly PolicyRule[], grant: Grant, withPaths: boolean): void {
-    for (const rule of rules) for (const verb of rule.verbs) this.#addVerb(verb, rule, grant, withPaths)
+  constructor(rules: Iterable<PolicyRule>) {
+    for (const rule of rules)
+      for (const verb of rule.verbs) {
+        this.#addResources(verb, rule)
+        this.#addPaths(verb, rule)
+      }
   }
 
-  /** Returns what grants a verb, or undefined. */
-  find(verb: string, target: Target): Grant | undefined {
-    return findIn(this.#verbs.get(verb), target) ?? findIn(this.#verbs.get(wildcard), target)
+  /** Returns true if a rule allows a verb. */
+  allows(verb: string, target: Target): boolean {
+    if (typeof target === 'string')
+      return hasPath(this.#paths.get(verb), target) || hasPath(this.#paths.get(wildcard), target)
+    return hasTarget(this.#resources.get(verb), target) || hasTarget(this.#resources.get(wildcard), target)
   }
 
-  #addVerb(verb: string, rule: PolicyRule, grant: Grant, withPaths: boolean): void {
-    const known = this.#verbs.get(verb) ?? { groups: new Map(), paths: new Map(), prefixes: new Map() }
-    this.#verbs.set(verb, known)
-    for (const group of rule.apiGroups ?? []) {
-      const resources = known.groups.get(group) ?? new Map<string, Names>()
-      known.groups.set(group, resources)
-      for (const resource of rule.resources ?? [])
-        resources.set(resource, joined(resources.get(resource), rule.resourceNames ?? [], grant))
+  #addResources(verb: string, { apiGroups = [], resources = [], resourceNames = [] }: PolicyRule): void {
+    if (apiGroups.length === 0) return
+    const groups: Resources = this.#resources.get(verb) ?? new Map()
+    this.#resources.set(verb, groups)
+    for (const group of apiGroups) {
+      const known = groups.get(group) ?? new Map<string, Names>()
+      groups.set(group, known)
+      for (const resource of resources) known.set(resource, joined(known.get(resource), resourceNames))
     }
-    if (!withPaths) return
-    for (const path of rule.nonResourceURLs ?? []) {
-      addOnce(known.paths, path, grant)
-      if (path.endsWith(wildcard)) addOnce(known.prefixes, path.replace(/\*+$/, ''), grant)
+  }
+
+  #addPaths(verb: string, { nonResourceURLs = [] }: PolicyRule): void {
+    if (nonResourceURLs.length === 0) return
+    const known: Paths = this.#paths.get(verb) ?? { exact: new Set(), prefixes: new Set() }
+    this.#paths.set(verb, known)
+    for (const path of nonResourceURLs) {
+      known.exact.add(path)
+      if (path.endsWith(wildcard)) known.prefixes.add(withoutWildcards(path))
     }
   }
 }
 
-/** Adds names to those of the index. Changes the map, because a role may have thousands of rules with a name each. */
-function joined(known: Names | undefined, names: readonly string[], grant: Grant): Names {
-  if (known !== undefined && !(known instanceof Map)) return known
-  if (names.length === 0) return grant
-  const all = known ?? new Map<string, Grant>()
-  for (const name of names) addOnce(all, name, grant)
+/** Adds names to those of the index. Changes the set, because a role may have thousands of rules with a name each. */
+function joined(known: Names | undefined, names: readonly string[]): Names {
+  const [first] = names
+  if (known === true || first === undefined) return true
+  if (known === undefined && names.length === 1) return first
+  const all = known instanceof Set ? known : new Set(known === undefined ? [] : [known])
+  for (const name of names) all.add(name)
   return all
 }
 
-function addOnce(grants: Map<string, Grant>, key: string, grant: Grant): void {
-  if (!grants.has(key)) grants.set(key, grant)
+/** Returns a path without the wildcards at its end. */
+function withoutWildcards(path: string): string {
+  let end = path.length
+  while (path[end - 1] === wildcard) end--
+  return path.slice(0, end)
 }
 
-function findIn(rules: VerbRules | undefined, target: Target): Grant | undefined {
-  if (rules === undefined) return undefined
-  if (typeof target === 'string') return findPath(rules, target)
-  const { groups } = rules
-  return findInGroup(groups.get(target.group), target) ?? findInGroup(groups.get(wildcard), target)
+function hasPath(paths: Paths | undefined, path: string): boolean {
+  if (paths === undefined) return false
+  if (paths.exact.has(path)) return true
+  for (const prefix of paths.prefixes) if (path.startsWith(prefix)) return true
+  return false
 }
 
-function findPath({ paths, prefixes }: VerbRules, path: string): Grant | undefined {
-  const exact = paths.get(path)
-  if (exact !== undefined) return exact
-  for (const [prefix, grant] of prefixes) if (path.startsWith(prefix)) return grant
-  return undefined
+function hasTarget(groups: Resources | undefined, target: ResourceTarget): boolean {
+  if (groups === undefined) return false
+  return hasResource(groups.get(target.group), target) || hasResource(groups.get(wildcard), target)
 }
 
-function findInGroup(
+function hasResource(
   resources: ReadonlyMap<string, Names> | undefined,
   { plural, subresource, name }: ResourceTarget,
-): Grant | undefined {
-  if (resources === undefined) return undefined
-  const any = grantOf(resources.get(wildcard), name)
-  if (any !== undefined) return any
-  if (subresource === undefined) return grantOf(resources.get(plural), name)
+): boolean {
+  if (resources === undefined) return false
+  if (includes(resources.get(wildcard), name)) return true
+  if (subresource === undefined) return includes(resources.get(plural), name)
   return (
-    grantOf(resources.get(`${plural}/${subresource}`), name) ??
-    grantOf(resources.get(`*/${subresource}`), name)
+    includes(resources.get(`${plural}/${subresource}`), name) ||
+    includes(resources.get(`*/${subresource}`), name)
   )
 }
 
-function grantOf(names: Names | undefined, name: string | undefined): Grant | undefined {
-  if (!(names instanceof Map)) return names
-  return name === undefined ? undefined : names.get(name)
+function includes(names: Names | undefined, name: string | undefined): boolean {
+  if (names === undefined || names === true) return names === true
+  if (name === undefined) return false
+  return typeof names === 'string' ? names === name : names.has(name)
 }
