@@ -7,8 +7,9 @@ import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
 import { type Transport, TransportError } from '../client/transport.ts'
+import type { Runnable } from '../runnable.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { createManager, type ManagerOptions } from './manager.ts'
+import { createManager, type Manager, type ManagerOptions } from './manager.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -226,6 +227,27 @@ describe('remove', () => {
     expect(seen).toEqual(['two'])
     await manager.remove(two)
     expect(server.openWatches).toBe(0)
+  })
+
+  test('leaves a controller and a runnable of the same name that were added instead', async () => {
+    const { client, manager, create } = setUp()
+    const seen: string[] = []
+    const reconcile = async () => void seen.push('reconciled')
+    const add = (to: Manager) => to.controller(Gadget, c => c.named('gadgets').reconcile(reconcile))
+    const ticker = (): Runnable => ({
+      name: 'ticker',
+      run: ({ signal }) => new Promise(resolve => signal.addEventListener('abort', () => resolve())),
+    })
+    const added = ticker()
+    add(manager)
+    manager.add(added)
+    manager.start()
+    await manager.synced()
+    await manager.remove(add(createManager({ client })))
+    await manager.remove(ticker())
+    expect(() => manager.add(added)).toThrow('a runnable named ticker already exists')
+    await create('a')
+    await eventually(() => seen.length === 1)
   })
 })
 

@@ -244,27 +244,25 @@ export class Manager {
 
   /**
    * Stops one controller as `stop` does, and its informers unless others use them; or aborts a runnable and waits until it
-   * has ended, for `drainTimeoutMs` at most.
+   * has ended, for `drainTimeoutMs` at most. Does nothing unless this very one was added: at a reload, another has its name.
    */
   async remove<T extends ApiObject>(removed: Controller<T> | Runnable): Promise<void> {
     if (removed instanceof Controller) await this.#removeController(removed)
-    else await this.#removeRunnable(removed.name)
+    else await this.#removeRunnable(removed)
   }
 
   async #removeController<T extends ApiObject>(controller: Controller<T>): Promise<void> {
-    for (const known of this.#controllers) {
-      if (known.name !== controller.name) continue
-      this.#controllers.delete(known)
-      await known.stop(this.#drainTimeoutMs)
-      const leases = this.#leases.get(known.name) ?? []
-      this.#leases.delete(known.name)
-      await Promise.all(leases.map(lease => lease.release()))
-    }
+    if (!this.#controllers.delete(controller)) return
+    await controller.stop(this.#drainTimeoutMs)
+    const leases = this.#leases.get(controller.name) ?? []
+    this.#leases.delete(controller.name)
+    await Promise.all(leases.map(lease => lease.release()))
   }
 
-  async #removeRunnable(name: string): Promise<void> {
+  async #removeRunnable(runnable: Runnable): Promise<void> {
+    const { name } = runnable
     for (const host of this.#runnables) {
-      if (host.name !== name) continue
+      if (host.runnable !== runnable) continue
       this.#runnables.delete(host)
       const stopped = host.stop(new DOMException(`runnable ${name} is stopping`, 'AbortError'))
       await settledWithin(this.#clock, stopped, this.#drainTimeoutMs)

@@ -17,9 +17,9 @@ export const runnableDefaults = Object.freeze({
 
 /** Runs one runnable, never twice at once. */
 export class RunnableHost {
+  readonly runnable: Runnable
   readonly name: string
   readonly needsLeader: boolean
-  readonly #runnable: Runnable
   readonly #client: Client
   readonly #clock: Clock
   readonly #log: Logger
@@ -34,7 +34,7 @@ export class RunnableHost {
   ) {
     this.name = runnable.name
     this.needsLeader = runnable.needsLeader ?? true
-    this.#runnable = runnable
+    this.runnable = runnable
     this.#client = options.client
     this.#clock = options.clock
     this.#log = (runnable.log ?? options.log).child({ runnable: runnable.name })
@@ -65,13 +65,13 @@ export class RunnableHost {
     this.#isRunning = true
     const { backoffBaseMs: baseMs, backoffMaxMs: maxMs } = runnableDefaults
     const backoff = new Backoff({ baseMs, maxMs, random: Math.random })
-    const { observer } = this.#runnable
+    const { observer } = this.runnable
     let cancelRecovery = () => {}
     while (!signal.aborted) {
       const startMs = this.#clock.monotonic()
       this.#metrics?.running(this.name, true)
       try {
-        await this.#runnable.run({
+        await this.runnable.run({
           client: this.#client,
           signal,
           log: this.#log,
