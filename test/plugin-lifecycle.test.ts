@@ -73,6 +73,17 @@ const wordPath = '/apis/api.reloaded.example.com/v1/word'
 const plainsPath = '/apis/reloaded.example.com/v1/plains'
 const indexedsPath = '/apis/reloaded.example.com/v1/indexeds'
 
+function plain(name: string): object {
+  return { apiVersion: 'reloaded.example.com/v1', kind: 'Plain', metadata: { name }, spec: {} }
+}
+
+/** `Plain` in another version only. */
+const later = `import { defineModel } from '@setpoint/controller-runtime'
+const Later = defineModel({
+  group: 'reloaded.example.com', version: 'v2', kind: 'Plain', singular: 'plain', plural: 'plains',
+  schema: { spec: { type: 'object' } },
+})`
+
 async function writeReloaded(): Promise<string> {
   const dir = await writePlugin(files)
   cleanups.push(() => rm(dir, { recursive: true, force: true }))
@@ -229,13 +240,7 @@ describe('spec.enabled: false', () => {
     const running = spawnProgram(['serve', '--role', 'controllers', '--server', server.url, '--plugin', dir])
     cleanups.push(() => running.kill('SIGKILL'))
     const by = async (name: string) => objectOf(await api.get(`${plainsPath}/${name}`)).status.by
-    const create = (name: string) =>
-      api.post(plainsPath, {
-        apiVersion: 'reloaded.example.com/v1',
-        kind: 'Plain',
-        metadata: { name },
-        spec: {},
-      })
+    const create = (name: string) => api.post(plainsPath, plain(name))
     objectOf(await create('a'), 201)
     await eventually(async () => expect(await by('a')).toBe('one'))
     await setEnabled(api, false, `${pluginsPath}/reloaded`)
@@ -334,15 +339,7 @@ describe('spec.reload', () => {
     expect((await api.get(wordPath)).body).toEqual({ word: 'two', reply: 'b' })
     // It has an index function, which is another one now.
     expect((await indexeds.closed).code).toBe(1013)
-    objectOf(
-      await api.post(plainsPath, {
-        apiVersion: 'reloaded.example.com/v1',
-        kind: 'Plain',
-        metadata: { name: 'a' },
-        spec: {},
-      }),
-      201,
-    )
+    objectOf(await api.post(plainsPath, plain('a')), 201)
     await plains.until(({ changes }) => changes.some(({ raw }) => JSON.stringify(raw).includes('"by":"two"')))
     await isInPhase(api, 'Started', 'reloaded')
     await plains.close()
@@ -463,13 +460,23 @@ describe('spec.reload', () => {
       entryModule('two').replace('models: [Plain', "models: [{ ...Plain, group: 'x.setpoint.dev' }"),
       'reserved',
     ],
+    [
+      'cannot read what is stored',
+      entryModule('two', later).replace('models: [Plain', 'models: [Later'),
+      '1 object of plains.reloaded.example.com is stored in v1, which the plugin does not declare',
+    ],
   ])('keeps the previous code running if the new code %s', async (_, code, why) => {
     const { api, server, dir } = await serveReloaded()
+    objectOf(await api.post(plainsPath, plain('a')), 201)
     const indexeds = await Watch.open(server.url, indexedsPath)
     await indexeds.synced()
     await writeFiles(dir, { 'index.js': code })
     expect(await reload(api, 'ReloadFailed')).toContain(why)
     expect((await api.get(wordPath)).body).toEqual({ word: 'one', reply: 'a' })
+    objectOf(await api.post(plainsPath, plain('b')), 201)
+    await eventually(async () =>
+      expect(objectOf(await api.get(`${plainsPath}/b`)).status).toEqual({ by: 'one' }),
+    )
     await isInPhase(api, 'Started', 'reloaded')
     await writeFiles(dir, { 'index.js': entryModule('three') })
     await reload(api, 'Reloaded')

@@ -30,6 +30,15 @@ interface IndexClaim {
 }
 
 /**
+ * Checks that this server can read every stored object of a model. Changes nothing. Waits while the store is unavailable.
+ * @throws UnreadableVersionError, ScopeChangedError; when aborted
+ */
+export async function checkStored(claim: IndexClaim): Promise<void> {
+  await untilStoreAnswers(claim, () => checkStoredVersions(claim))
+  await untilStoreAnswers(claim, () => claim.records.checkScope(claim.served))
+}
+
+/**
  * Puts a model's unique indexes in force when a server starts. If another set was in force, or a server stopped while it
  * computed the reservations, they are computed first. Waits while the store is unavailable.
  *
@@ -39,7 +48,7 @@ interface IndexClaim {
  */
 export async function claimIndexes(claim: IndexClaim): Promise<Standing> {
   const stored = { ...claim, by: claim.pluginVersion ?? '0.0.0' }
-  await untilStoreAnswers(claim, () => checkStoredVersions(stored))
+  await untilStoreAnswers(claim, () => checkStoredVersions(claim))
   await claimUniqueIndexes(claim)
   return untilStoreAnswers(claim, () => claimStoredVersion(stored))
 }

@@ -4,7 +4,7 @@ import type { ServedModel } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
-import { claimIndexes } from './index-claim.ts'
+import { checkStored, claimIndexes } from './index-claim.ts'
 import { type IndexFindings, IndexReport, type ReportedProblem } from './index-report.ts'
 import { StoredViolations } from './stored-violations.ts'
 import { type MigrationState, VersionMigration } from './version-migration.ts'
@@ -76,20 +76,23 @@ export class KindRunner {
   }
 
   /**
+   * Checks that the kind can be built, and changes nothing. Waits while the store is unavailable.
+   * @throws UnreadableVersionError, ScopeChangedError; when stopped
+   */
+  check(): Promise<void> {
+    return checkStored(this.#claim)
+  }
+
+  /**
    * Puts the unique indexes in force and builds the cache. Another declaration of the same kind may be served meanwhile.
    * Waits while the store is unavailable.
-   * @throws when stopped
+   * @throws as `check`
    */
   async build(): Promise<void> {
-    const { served, pluginVersion, registry, storage, follower, log } = this.#parts
+    const { served, registry, follower, log } = this.#parts
     const { signal } = this.#stopped
     await claimIndexes({
-      storage,
-      records: registry.records,
-      served,
-      pluginVersion,
-      log,
-      signal,
+      ...this.#claim,
       onProgress: this.#watchProgress('the values of its unique indexes are being computed'),
     })
     const cache = await follower.add(served, signal, this.#watchProgress('its indexes are being built'))
@@ -105,6 +108,11 @@ export class KindRunner {
     signal.throwIfAborted()
     this.#progress = undefined
     this.#cache = cache
+  }
+
+  get #claim() {
+    const { served, pluginVersion, registry, storage, log } = this.#parts
+    return { storage, records: registry.records, served, pluginVersion, log, signal: this.#stopped.signal }
   }
 
   /** Migrates the stored objects to the version in force, and looks for those that violate the schema. */

@@ -1,6 +1,7 @@
 import {
   defineModel,
   definePlugin,
+  type Model,
   type Plugin,
   silentLogger,
   singleValueIndex,
@@ -25,15 +26,27 @@ const transport: Transport = {
 }
 
 /** Code of a plugin with one kind. Each call returns another index function, as a reload does. */
-function makePlugin(name = 'notes', pattern = '.*'): Plugin {
+function makePlugin({
+  name = 'notes',
+  pattern = '.*',
+  index = 'spec.text',
+  more = [] as readonly Model[],
+} = {}): Plugin {
   const Note = defineModel({
     ...{ group: 'notes.example.com', version: 'v1', kind: 'Note', singular: 'note', plural: 'notes' },
     schema: {
       spec: { type: 'object', required: ['text'], properties: { text: { type: 'string', pattern } } },
     },
-    indexes: [singleValueIndex({ name: 'spec.text', unique: true, indexFunc: note => note.spec.text })],
+    indexes: [singleValueIndex({ name: index, unique: true, indexFunc: note => note.spec.text })],
   })
-  return definePlugin({ name, models: [Note] })
+  return definePlugin({ name, models: [Note, ...more] })
+}
+
+function page(version: string): Model {
+  return defineModel({
+    ...{ group: 'notes.example.com', version, kind: 'Page', singular: 'page', plural: 'pages' },
+    schema: { spec: { type: 'object' } },
+  })
 }
 
 function loaded(plugin: Plugin): LoadedPlugin {
@@ -47,7 +60,7 @@ function loaded(plugin: Plugin): LoadedPlugin {
 }
 
 /** A plugin whose kind is served, over a store whose lists wait while `held` is set. */
-async function serve({ storage: inner }: Rooms) {
+async function serve({ storage: inner }: Rooms, plugin = makePlugin()) {
   const gateOfLists: { held: Promise<void> | undefined; asked: () => void } = { held: undefined, asked() {} }
   const storage: Storage = {
     ...bound(inner),
@@ -69,18 +82,13 @@ async function serve({ storage: inner }: Rooms) {
     new PluginKinds({ plugin, environment, log: silentLogger, changed() {} })
   const kinds = kindsOf('notes')
   follower.start()
-  const plugin = makePlugin()
   const hosted = await setupPlugin(plugin, { transport })
   routes.add(hosted)
   expect(kinds.register(loaded(plugin))).toBeUndefined()
   await kinds.start()
   const create = (served: ServedModel, name: string) => {
-    const body = {
-      apiVersion: 'notes.example.com/v1',
-      kind: 'Note',
-      metadata: { name },
-      spec: { text: name },
-    }
+    const { apiVersion, kind } = served.model
+    const body = { apiVersion, kind, metadata: { name }, spec: { text: name } }
     return registry.create(served, body, defaultWriteOptions)
   }
   const cached = async (served: ServedModel, ...names: string[]) => {
@@ -92,7 +100,7 @@ async function serve({ storage: inner }: Rooms) {
     follower,
     create,
     cached,
-    find: () => models.find('notes.example.com', 'v1', 'notes'),
+    find: (plural = 'notes') => models.find('notes.example.com', 'v1', plural),
     /** Replaces the code while lists are held. Resolves when one is asked for. */
     async reload(next: Plugin, signal: AbortSignal) {
       const { held, release } = hold()
@@ -160,11 +168,42 @@ it('ends the build of a reloaded kind when the plugin is disabled', async () => 
   expect(world.follower.caches()).toEqual([])
 })
 
+it('leaves the present kinds and what they claim in force if reloaded code cannot read what is stored', async () => {
+  await using rooms = await openRooms()
+  await using world = await serve(rooms, makePlugin({ more: [page('v1')] }))
+  const before = present(world.find())
+  await world.create(present(world.find('pages')), 'a')
+  const next = makePlugin({ index: 'spec.other', more: [page('v2')] })
+  const { replaced, release } = await world.reload(next, new AbortController().signal)
+  release()
+  await expect(replaced).rejects.toThrow('1 object of pages.notes.example.com is stored in v1')
+  expect(world.find()).toBe(before)
+  expect(before.phase).toEqual({ name: 'Started' })
+  // Would be refused with 503 if the other unique index were in force.
+  await world.create(before, 'b')
+  expect(await world.cached(before, 'b')).toEqual(['b'])
+  expect(world.follower.caches().map(({ served }) => served)).toEqual([before, world.find('pages')])
+})
+
+it('leaves the present kinds as they are if reloaded code changes the scope of a stored kind', async () => {
+  await using rooms = await openRooms()
+  await using world = await serve(rooms, makePlugin({ more: [page('v1')] }))
+  const before = present(world.find('pages'))
+  await world.create(before, 'a')
+  const namespaced: Model = { ...page('v1'), scope: 'Namespaced' }
+  const next = makePlugin({ index: 'spec.other', more: [namespaced] })
+  const { replaced, release } = await world.reload(next, new AbortController().signal)
+  release()
+  await expect(replaced).rejects.toThrow('the scope of Page has changed')
+  expect(world.find('pages')).toBe(before)
+  await world.create(present(world.find()), 'b')
+})
+
 it('returns the reason for a refused schema, also if the name of the kind is taken', async () => {
   await using rooms = await openRooms()
   await using world = await serve(rooms)
   const present = world.find()
-  const refusal = world.kindsOf('others').register(loaded(makePlugin('others', '(')))
+  const refusal = world.kindsOf('others').register(loaded(makePlugin({ name: 'others', pattern: '(' })))
   expect(refusal?.message).toContain('the kind Note: ')
   expect(world.find()).toBe(present)
 })

@@ -62,9 +62,10 @@ export class PluginKinds {
 
   /**
    * Replaces the kinds and routes by those of reloaded code: all or nothing. Served kinds whose declaration is the same stay
-   * as they are. The others are built before, while the present ones are served. If that fails or is aborted, they are
-   * replaced all the same, and `start` throws the reason.
-   * @throws PluginStartError, ModelConflictError or RouteConflictError that names the wrong declaration
+   * as they are. The others are built before, while the present ones are served. If `signal` is aborted meanwhile, they
+   * are replaced without being built, and the next `start` builds them.
+   * @throws PluginStartError, ModelConflictError or RouteConflictError that names the wrong declaration;
+   *   UnreadableVersionError, ScopeChangedError
    */
   async replace(
     next: LoadedPlugin,
@@ -82,18 +83,12 @@ export class PluginKinds {
     // Finds wrong declarations, which must not claim indexes in the store.
     this.#exchange(dropped, added, from, to)
     this.#exchange(added, dropped, to, from)
-    const abort = () => {
-      for (const kind of added) kind.abort()
-    }
-    if (signal.aborted) abort()
-    signal.addEventListener('abort', abort, { once: true })
-    await Promise.allSettled(added.map(kind => kind.build()))
-    signal.removeEventListener('abort', abort)
     const why = `plugin ${this.#parts.plugin} is being reloaded`
     try {
+      await buildAll(added, signal)
+      // Throws if another plugin has taken a name meanwhile.
       this.#exchange(dropped, added, from, to)
     } catch (error) {
-      // Another plugin has taken a name meanwhile.
       for (const kind of added) kind.stop(why)
       throw error
     }
@@ -172,6 +167,31 @@ export class PluginKinds {
       throw new PluginStartError(`the kind ${model.kind}: ${error.message}`, { cause: error })
     }
   }
+}
+
+/**
+ * Builds kinds while others are served under the same names. Checks all of them first, because a claim in the store cannot be
+ * taken back. Returns early if `signal` is aborted. @throws the first reason why one cannot be built
+ */
+async function buildAll(kinds: readonly KindRunner[], signal: AbortSignal): Promise<void> {
+  const abort = () => {
+    for (const kind of kinds) kind.abort()
+  }
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    await allSettled(kinds.map(kind => kind.check()))
+    await allSettled(kinds.map(kind => kind.build()))
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+/** Resolves or rejects when all have settled. @throws the reason of the first that has failed */
+async function allSettled(promises: readonly Promise<void>[]): Promise<void> {
+  for (const each of await Promise.allSettled(promises)) if (each.status === 'rejected') throw each.reason
 }
 
 /** Returns the model with schemas that allow everything. */

@@ -22,29 +22,32 @@ export class UnreadableVersionError extends Error {
   }
 }
 
-interface Claim {
+interface Check {
   readonly storage: Storage
   readonly records: UniqueIndexRecords
   readonly served: ServedModel
+  readonly signal: AbortSignal
+}
+
+interface Claim extends Check {
   /** The plugin's version. */
   readonly by: string
-  readonly signal: AbortSignal
 }
 
 /**
  * Checks that this server can read every stored object of a model, before it claims anything.
  * @throws UnreadableVersionError, and the store's errors
  */
-export async function checkStoredVersions(claim: Claim): Promise<void> {
-  const { records, served } = claim
+export async function checkStoredVersions(check: Check): Promise<void> {
+  const { records, served } = check
   const { stored } = await records.storedVersions(served)
-  if (stored === undefined || !stored.all.every(name => knows(served, name))) await checkObjects(claim)
+  if (stored === undefined || !stored.all.every(name => knows(served, name))) await checkObjects(check)
 }
 
 /** @throws UnreadableVersionError */
-async function checkObjects(claim: Claim): Promise<void> {
-  const { served } = claim
-  for (const [version, objects] of await countVersions(claim))
+async function checkObjects(check: Check): Promise<void> {
+  const { served } = check
+  for (const [version, objects] of await countVersions(check))
     if (!knows(served, version)) throw new UnreadableVersionError(served, version, objects)
 }
 
@@ -99,7 +102,7 @@ export async function countVersions({
   storage,
   served,
   signal,
-}: Pick<Claim, 'storage' | 'served' | 'signal'>): Promise<Map<string, number>> {
+}: Pick<Check, 'storage' | 'served' | 'signal'>): Promise<Map<string, number>> {
   const yielder = new Yielder(systemClock)
   const counts = new Map<string, number>()
   const { pageSize: limit } = claimDefaults

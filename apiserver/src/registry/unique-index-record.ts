@@ -123,6 +123,20 @@ export class UniqueIndexRecords {
   }
 
   /**
+   * Checks that no object is stored under another scope of the kind.
+   * @throws ScopeChangedError, and the store's errors
+   */
+  async checkScope(served: ServedModel): Promise<void> {
+    const { model, title, keyPrefix, indexes } = served
+    const { pairs } = await this.#storage.list(keyPrefix, { limit: 1, keysOnly: true })
+    const key = pairs[0]?.key.slice(keyPrefix.length)
+    if (key === undefined || key.includes('/') === indexes.isNamespaced) return
+    throw new ScopeChangedError(
+      `the scope of ${model.kind} has changed to ${model.scope}, but ${title} ${JSON.stringify(key)} is stored under the other one: the scope of a kind cannot change`,
+    )
+  }
+
+  /**
    * Claims the model for this server's set of unique indexes when the server starts.
    * @returns `recompute`, the record's revision to pass to `complete` once the reservations are computed. Undefined if
    * the set is already in force or superseded.
@@ -137,7 +151,7 @@ export class UniqueIndexRecords {
       const record = pair && decodeRecord(pair.value)
       const standing = record && uniqueStandingIn(record, served)
       const hasScope = record?.scope === scope
-      if (!hasScope) await this.#checkScope(served)
+      if (!hasScope) await this.checkScope(served)
       if (record !== undefined && standing !== undefined) {
         const older = standing.name === 'superseded' && newerIndex(record.highest, unique) !== undefined
         if (older || (hasScope && standing.name !== 'superseded')) {
@@ -198,7 +212,7 @@ export class UniqueIndexRecords {
     modRevision: Revision,
   ): Promise<void> {
     try {
-      await this.#checkScope(served)
+      await this.checkScope(served)
     } catch (error) {
       if (error instanceof ScopeChangedError && before !== undefined) {
         const { key, value } = before
@@ -209,17 +223,6 @@ export class UniqueIndexRecords {
       }
       throw error
     }
-  }
-
-  /** @throws ScopeChangedError */
-  async #checkScope(served: ServedModel): Promise<void> {
-    const { model, title, keyPrefix, indexes } = served
-    const { pairs } = await this.#storage.list(keyPrefix, { limit: 1, keysOnly: true })
-    const key = pairs[0]?.key.slice(keyPrefix.length)
-    if (key === undefined || key.includes('/') === indexes.isNamespaced) return
-    throw new ScopeChangedError(
-      `the scope of ${model.kind} has changed to ${model.scope}, but ${title} ${JSON.stringify(key)} is stored under the other one: the scope of a kind cannot change`,
-    )
   }
 
   async #hasObjects(served: ServedModel): Promise<boolean> {
