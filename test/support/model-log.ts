@@ -5,7 +5,7 @@ import {
   toRevision,
 } from '@setpoint/controller-runtime/api'
 import type { Entry } from '../../apiserver/src/cache/entry.ts'
-import { History, historyDefaults } from '../../apiserver/src/cache/history.ts'
+import { type CacheEvent, History, historyDefaults } from '../../apiserver/src/cache/history.ts'
 import { ModelStore } from '../../apiserver/src/cache/model-store.ts'
 import { IndexSet } from '../../apiserver/src/model/index-set.ts'
 import { contentOf } from './snapshot-content.ts'
@@ -23,13 +23,20 @@ interface Content {
   readonly n?: string | undefined
   readonly tags?: readonly string[]
   readonly labels?: Readonly<Record<string, string>>
+  /** The length of the object's JSON. */
+  readonly bytes?: number
 }
+
+/** Shared by all entries. */
+const zeros = Buffer.alloc(1_000_000)
 
 /** The cache of a model that a test writes to. It remembers the objects of every state. */
 export class ModelLog {
   history: History
   readonly store: ModelStore
   revision = toRevision(0)
+  /** Called after each change. */
+  changed: (event: CacheEvent) => void = () => {}
   /** The objects by key, at each revision. */
   readonly #states: ReadonlyMap<string, Entry>[] = [new Map()]
 
@@ -47,11 +54,13 @@ export class ModelLog {
     while (this.#states.length < revision) this.#states.push(objects)
     this.revision = revision
     this.store.apply(next, previous)
-    this.history.push({ revision, previous, next })
+    const event = { revision, previous, next }
+    this.history.push(event)
     const changed = new Map(objects)
     if (next === undefined) changed.delete(key)
     else changed.set(key, next)
     this.#states.push(changed)
+    this.changed(event)
   }
 
   /** Returns the content of the state at a revision, from a store that never had another state. */
@@ -61,7 +70,7 @@ export class ModelLog {
     return contentOf(store.snapshot())
   }
 
-  #entryOf({ name, namespace, n, tags = [], labels = {} }: Content, revision: Revision): Entry {
+  #entryOf({ name, namespace, n, tags = [], labels = {}, bytes = 0 }: Content, revision: Revision): Entry {
     const values = new Map<string, readonly string[]>([
       ['metadata.name', [name]],
       ['metadata.creationTimestamp', ['2024']],
@@ -74,7 +83,7 @@ export class ModelLog {
       name,
       ...(namespace !== undefined && { namespace }),
       revision,
-      bytes: Buffer.alloc(0),
+      bytes: zeros.subarray(0, bytes),
       labels,
       values: this.store.indexes.names.map(index => values.get(index) ?? []),
     }

@@ -171,7 +171,11 @@ const valueBytes = 128
 /** Returns the bytes that an event keeps in memory. The previous content is usually kept by an earlier event already. */
 export function bytesOf(event: CacheEvent): number {
   const entry = event.next ?? event.previous
-  if (entry === undefined) return 0
+  return entry === undefined ? 0 : bytesOfEntry(entry)
+}
+
+/** Returns the bytes that an entry takes in memory, besides those of each entry. */
+export function bytesOfEntry(entry: Entry): number {
   let bytes = entry.bytes.length
   for (const values of entry.values) if (values.length > 1) bytes += values.length * valueBytes
   return bytes

@@ -120,6 +120,7 @@ export class ModelCache {
     this.#store.apply(next, previous)
     const event: CacheEvent = { revision: change.revision, previous, next }
     this.#history.push(event)
+    this.snapshots.changed(event)
     for (const observer of this.#observers) observer.changed(event)
   }
 

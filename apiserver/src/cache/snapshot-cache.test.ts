@@ -1,8 +1,10 @@
 import { toRevision } from '@setpoint/controller-runtime/api'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ModelLog } from '../../../test/support/model-log.ts'
 import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
+import type { Entry } from './entry.ts'
 import { FairScheduler } from './fair-scheduler.ts'
 import { History, historyDefaults } from './history.ts'
 import { SnapshotCache, snapshotCacheDefaults } from './snapshot-cache.ts'
@@ -133,6 +135,71 @@ describe('the snapshot cache', () => {
     snapshots.clear()
     expect(() => finish(work)).toThrow(expired)
     expect(snapshots.at(toRevision(10))).toBeUndefined()
+  })
+
+  it('counts each former version of an object that it keeps once, whatever it keeps and evicts', () => {
+    const step = fc.oneof(
+      fc.record({
+        write: fc.constantFrom('a', 'b', 'c', 'd'),
+        bytes: fc.option(fc.integer({ max: 9, min: 1 })),
+      }),
+      fc.record({ list: fc.constant(true) }),
+      // So many revisions ago.
+      fc.record({ rewind: fc.integer({ min: 1, max: 5 }) }),
+      fc.record({ use: fc.integer({ min: 1, max: 5 }) }),
+      fc.record({ ages: fc.constant(0.6) }),
+    )
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 10, maxLength: 40 }), steps => {
+        const log = new ModelLog()
+        let now = 0
+        const snapshots = new SnapshotCache(log, () => now)
+        log.changed = event => snapshots.changed(event)
+        for (const each of steps) {
+          if ('write' in each)
+            log.write(each.write, each.bytes === null ? undefined : { name: each.write, bytes: each.bytes })
+          else if ('list' in each) snapshots.present()
+          else if ('rewind' in each) {
+            if (each.rewind <= log.revision) finish(snapshots.rewind(toRevision(log.revision - each.rewind)))
+          } else if ('use' in each) snapshots.at(toRevision(Math.max(0, log.revision - each.use)))
+          else {
+            now += each.ages * snapshotCacheDefaults.maxAgeMs
+            snapshots.trim()
+          }
+        }
+        const former = new Set<Entry>()
+        for (let revision = 0; revision < log.revision; revision++)
+          snapshots.at(toRevision(revision))?.objects.forEachValue(entry => former.add(entry))
+        log.store.snapshot().objects.forEachValue(entry => former.delete(entry))
+        const sizes = [...former].map(({ bytes }) => bytes.length + snapshotCacheDefaults.entryBytes)
+        expect(snapshots.bytes).toBe(sizes.reduce((sum, size) => sum + size, 0))
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('bounds the bytes of the objects that lists have shown and that have changed since', () => {
+    const log = new ModelLog()
+    let now = 0
+    const snapshots = new SnapshotCache(log, () => now++)
+    log.changed = event => snapshots.changed(event)
+    const writeAll = () => {
+      for (let n = 0; n < 30; n++) log.write(`n${n}`, { name: `n${n}`, bytes: 1_000_000 })
+    }
+    writeAll()
+    for (let round = 0; round < 30; round++) {
+      const listed = snapshots.present()
+      snapshots.hold(listed)
+      const state = log.revision
+      writeAll()
+      expect(snapshots.bytes).toBeLessThanOrEqual(snapshotCacheDefaults.bytes)
+      expect(snapshots.at(state)).toBe(listed)
+    }
+    const { revision } = log
+    snapshots.hold(snapshots.present())
+    for (let round = 0; round < 3; round++) writeAll()
+    expect(snapshots.bytes).toBeLessThanOrEqual(snapshotCacheDefaults.bytes)
+    expect(() => finish(snapshots.rewind(revision))).toThrow(expired)
   })
 
   it('evicts the least recently used snapshot', async () => {

@@ -1,5 +1,6 @@
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
-import type { History } from './history.ts'
+import type { Entry } from './entry.ts'
+import { bytesOfEntry, type CacheEvent, type History } from './history.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 import type { ModelStore } from './model-store.ts'
 import { Rewind } from './rewind.ts'
@@ -8,6 +9,13 @@ import type { Work } from './work.ts'
 export const snapshotCacheDefaults = Object.freeze({
   /** Snapshots of each model. Bounds the lists that clients can page through concurrently. */
   snapshots: 64,
+  /**
+   * Bytes of former versions of objects that only the snapshots of a model keep, as many as its history keeps. One user could
+   * otherwise keep all objects of a kind 64 times.
+   */
+  bytes: 64 * 1024 * 1024,
+  /** Bytes of an entry in memory besides its content and values. */
+  entryBytes: 512,
   /** Milliseconds that a snapshot is kept after its last use, as long as the store keeps its history. */
   maxAgeMs: 5 * 60_000,
   /**
@@ -24,9 +32,18 @@ interface Present {
   readonly history: History
 }
 
+/** A version of an object that is no longer the present one. */
+interface Replaced {
+  readonly entry: Entry
+  /** The change that replaced it. */
+  readonly at: Revision
+}
+
 interface Kept {
   readonly revision: Revision
   readonly snapshot: ModelSnapshot
+  /** What this snapshot keeps and no later one does, by revision. An earlier one may keep it, too. */
+  readonly replaced: Replaced[]
   usedAt: number
   /** True if a list has shown a part of it, so that its client may read further parts. */
   isPaged: boolean
@@ -44,11 +61,27 @@ export class SnapshotCache {
   readonly #now: () => number
   /** Ascending by revision. */
   #kept: Kept[] = []
+  /** Bytes of all that is replaced, each version once. */
+  #bytes = 0
 
   /** @param now returns milliseconds of a monotonic clock */
   constructor(cache: Present, now: () => number) {
     this.#cache = cache
     this.#now = now
+  }
+
+  /** Bytes of the former versions of objects that the snapshots keep. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Follows a change of the present state. */
+  changed({ previous, revision }: Pick<CacheEvent, 'previous' | 'revision'>): void {
+    const latest = this.#kept.at(-1)
+    if (previous === undefined || latest === undefined || latest.revision < previous.revision) return
+    latest.replaced.push({ entry: previous, at: revision })
+    this.#bytes += sizeOf(previous)
+    if (this.#bytes > snapshotCacheDefaults.bytes) this.trim()
   }
 
   /** Returns the present state, and keeps it for later requests of its revision. */
@@ -58,7 +91,8 @@ export class SnapshotCache {
     const latest = this.#kept.at(-1)
     if (latest?.revision === revision) latest.usedAt = this.#now()
     else {
-      this.#kept.push({ revision, snapshot, usedAt: this.#now(), isPaged: false, isRewound: false })
+      const usedAt = this.#now()
+      this.#kept.push({ revision, snapshot, replaced: [], usedAt, isPaged: false, isRewound: false })
       this.trim()
     }
     return snapshot
@@ -101,10 +135,30 @@ export class SnapshotCache {
       const made = this.#kept.find(kept => kept.revision === revision)
       if (made !== undefined) return made.snapshot
     }
-    const made = { revision, snapshot: past.snapshot(), usedAt: this.#now(), isPaged: true, isRewound: true }
-    this.#kept.splice(this.#kept.findLastIndex(kept => kept.revision < revision) + 1, 0, made)
+    const made = past.snapshot()
+    this.#keepPast(revision, made)
+    return made
+  }
+
+  /** Keeps a state that was made, unless the history has lost its next changes meanwhile. */
+  #keepPast(revision: Revision, snapshot: ModelSnapshot): void {
+    const at = this.#kept.findLastIndex(kept => kept.revision < revision) + 1
+    const { history, revision: latest } = this.#cache
+    const changes = history.latestFirst(revision, this.#kept[at]?.revision ?? latest)
+    if (changes === undefined) return
+    const replaced: Replaced[] = []
+    for (const { previous, revision: replacedAt } of changes)
+      if (previous !== undefined && previous.revision <= revision)
+        replaced.push({ entry: previous, at: replacedAt })
+    // The earlier state has kept some of these so far.
+    const earlier = this.#kept[at - 1]?.replaced ?? []
+    const first = earlier.findIndex(one => one.at > revision)
+    if (first >= 0) this.#release(earlier.splice(first))
+    for (const { entry } of replaced) this.#bytes += sizeOf(entry)
+    const usedAt = this.#now()
+    const past = { revision, snapshot, replaced: replaced.reverse(), usedAt, isPaged: true, isRewound: true }
+    this.#kept.splice(at, 0, past)
     this.trim()
-    return made.snapshot
   }
 
   /** Keeps a snapshot longer than those of lists that show everything. */
@@ -115,15 +169,17 @@ export class SnapshotCache {
 
   clear(): void {
     this.#kept = []
+    this.#bytes = 0
   }
 
-  /** Evicts snapshots that were unused for too long, and those past the bound. */
+  /** Evicts snapshots that were unused for too long, and those past the bounds. */
   trim(): void {
-    const oldest = this.#now() - snapshotCacheDefaults.maxAgeMs
-    this.#kept = this.#kept.filter(kept => kept.usedAt >= oldest)
+    const { maxAgeMs, rewound: mostRewound, snapshots, bytes } = snapshotCacheDefaults
+    const oldest = this.#now() - maxAgeMs
+    for (const kept of this.#kept.filter(({ usedAt }) => usedAt < oldest)) this.#drop(kept)
     const rewound = this.#kept.filter(({ isRewound }) => isRewound)
-    if (rewound.length > snapshotCacheDefaults.rewound) this.#evict(rewound)
-    while (this.#kept.length > snapshotCacheDefaults.snapshots) {
+    if (rewound.length > mostRewound) this.#evict(rewound)
+    while (this.#kept.length > snapshots || this.#bytes > bytes) {
       // The newest may be about to be held.
       const whole = this.#kept.slice(0, -1).filter(({ isPaged }) => !isPaged)
       this.#evict(whole.length > 0 ? whole : this.#kept)
@@ -132,9 +188,25 @@ export class SnapshotCache {
 
   /** Evicts the least recently used one, which need not be the oldest state. */
   #evict(candidates: readonly Kept[]): void {
-    const least = candidates.reduce((one, other) => (other.usedAt < one.usedAt ? other : one))
-    this.#kept.splice(this.#kept.indexOf(least), 1)
+    this.#drop(candidates.reduce((one, other) => (other.usedAt < one.usedAt ? other : one)))
   }
+
+  #drop(kept: Kept): void {
+    const at = this.#kept.indexOf(kept)
+    this.#kept.splice(at, 1)
+    const earlier = this.#kept[at - 1]
+    const isKept = ({ entry }: Replaced) => earlier !== undefined && entry.revision <= earlier.revision
+    for (const one of kept.replaced) if (isKept(one)) earlier?.replaced.push(one)
+    this.#release(kept.replaced.filter(one => !isKept(one)))
+  }
+
+  #release(replaced: readonly Replaced[]): void {
+    for (const { entry } of replaced) this.#bytes -= sizeOf(entry)
+  }
+}
+
+function sizeOf(entry: Entry): number {
+  return bytesOfEntry(entry) + snapshotCacheDefaults.entryBytes
 }
 
 function expired(revision: Revision): ApiError {
