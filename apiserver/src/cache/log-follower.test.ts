@@ -58,6 +58,23 @@ describe('log follower', () => {
     expect(follower.cacheOf(second)?.store.size).toBe(2)
   })
 
+  it('notifies every observer, and resets them all if one has failed', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, follower, gate, cache } = rooms
+    const seen: string[] = []
+    cache.observe({
+      changed() {
+        throw new Error('a defect')
+      },
+      reset() {},
+    })
+    cache.observe({ changed: ({ next }) => seen.push(next?.name ?? ''), reset: () => seen.push('reset') })
+    await registry.create(served, thing('a'), defaultWriteOptions)
+    await expect.poll(() => follower.cacheOf(served)?.store.size).toBe(1)
+    await gate.pass()
+    expect(seen.slice(0, 2)).toEqual(['a', 'reset'])
+  })
+
   it('misses no change in a cache that is completed during a rebuild', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms

@@ -294,8 +294,22 @@ export class LogFollower {
     if (caches === undefined) return
     this.#tallies.of(resource).received++
     for (const { cache, pending } of caches) {
-      if (pending === undefined) cache.apply(change)
+      if (pending === undefined) this.#apply(change, cache)
       else if (pending.length <= followerDefaults.maxPending) pending.push(change)
+    }
+  }
+
+  /** An observer that throws may have missed the change, so every watch of the cache ends instead of having a gap. */
+  #apply(change: Change, cache: ModelCache): void {
+    try {
+      cache.apply(change)
+    } catch (error) {
+      const { resource } = cache.served
+      this.#log.error(
+        { resource, key: change.key, err: error },
+        'failed to pass on a change, rebuilding the cache',
+      )
+      this.distrust(cache)
     }
   }
 

@@ -107,7 +107,10 @@ export class ModelCache {
     this.#store = await ModelStore.from(this.served.indexes, entries, yielder)
   }
 
-  /** Applies one change of the log. Skips a change that has been applied already. */
+  /**
+   * Applies one change of the log. Skips a change that has been applied already.
+   * @throws what an observer throws, once all have been notified. That observer may have missed the change.
+   */
   apply(change: Change): void {
     if (change.revision <= this.#revision) return
     const key = this.#keyIn(change.key)
@@ -121,7 +124,15 @@ export class ModelCache {
     const event: CacheEvent = { revision: change.revision, previous, next }
     this.#history.push(event)
     this.snapshots.changed(event)
-    for (const observer of this.#observers) observer.changed(event)
+    let fault: { readonly error: unknown } | undefined
+    for (const observer of this.#observers) {
+      try {
+        observer.changed(event)
+      } catch (error) {
+        fault ??= { error }
+      }
+    }
+    if (fault !== undefined) throw fault.error
   }
 
   /**
