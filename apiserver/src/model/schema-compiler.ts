@@ -12,9 +12,9 @@ import {
 import formats from 'ajv-formats'
 import { problemsOfEmbedded } from './embedded-metadata.ts'
 import type { JsonObject } from './json-value.ts'
-import { compilePattern } from './schema-dialect.ts'
+import { type Pattern, patternDefaults } from './pattern.ts'
 import type { DistinctItems } from './schema-extensions.ts'
-import { embeddedMetadataKeyword, errorBudget, listTypeKeyword } from './schema-keywords.ts'
+import { embeddedMetadataKeyword, errorBudget, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
 
 /** Longest string checked for a format: the patterns of some formats take quadratic time. */
 const maxFormatLength = 2048
@@ -57,7 +57,6 @@ export function createCompiler(options: { collect: boolean }): Ajv {
     // `toJsonSchema` has checked the schema.
     meta: false,
     validateSchema: false,
-    code: { regExp: Object.assign(compilePattern, { code: 'new RegExp' }) },
   })
   formats.default(ajv)
   for (const name of boundedFormats) {
@@ -68,6 +67,7 @@ export function createCompiler(options: { collect: boolean }): Ajv {
   ajv.addKeyword(uniqueItems)
   ajv.addKeyword(listType)
   ajv.addKeyword(embeddedMetadata)
+  ajv.addKeyword(pattern)
   if (options.collect) ajv.addKeyword(errorBudgetKeyword)
   return ajv
 }
@@ -86,6 +86,55 @@ function hasFormat(name: string, text: string): boolean {
     formatChecks.set(name, check)
   }
   return check(text)
+}
+
+/** The patterns take too many steps for one object. */
+export class PatternStepsError extends Error {
+  override readonly name = 'PatternStepsError'
+  /** The JSON pointer of the string that took the last one. */
+  readonly instancePath: string
+  readonly pattern: Pattern
+
+  constructor(instancePath: string, pattern: Pattern) {
+    super('the patterns take too many steps')
+    this.instancePath = instancePath
+    this.pattern = pattern
+  }
+}
+
+class TooManySteps extends Error {}
+
+/** The steps of the patterns since the last reset. A validation is synchronous, so that one counter serves all. */
+const patternSteps = {
+  left: 0,
+  spend(steps: number): void {
+    this.left -= steps
+    if (this.left < 0) throw new TooManySteps()
+  },
+}
+
+/** Calls a validator of `createCompiler`. @throws PatternStepsError */
+export function runCheck(check: ValidateFunction, value: unknown): boolean {
+  patternSteps.left = patternDefaults.steps
+  return check(value)
+}
+
+const validatePattern: SchemaValidateFunction = (pattern: Pattern, text: string, _schema, data) => {
+  try {
+    if (pattern.test(text, patternSteps)) return true
+  } catch (error) {
+    if (error instanceof TooManySteps) throw new PatternStepsError(data?.instancePath ?? '', pattern)
+    throw error
+  }
+  validatePattern.errors = [{ keyword: patternKeyword, params: { pattern: pattern.source } }]
+  return false
+}
+
+const pattern: FuncKeywordDefinition = {
+  keyword: patternKeyword,
+  type: 'string',
+  schemaType: 'object',
+  validate: validatePattern,
 }
 
 /** Errors collected for one object. They are subtracted from those of the stored object before any are reported. */
@@ -112,11 +161,12 @@ interface CollectedErrors {
   readonly complete: boolean
 }
 
+/** @throws PatternStepsError */
 export function collectErrors(check: ValidateFunction, value: unknown): CollectedErrors {
   let errors: readonly ErrorObject[]
   let complete = true
   try {
-    errors = check(value) ? [] : (check.errors ?? [])
+    errors = runCheck(check, value) ? [] : (check.errors ?? [])
   } catch (thrown) {
     if (!Array.isArray(thrown)) throw thrown
     errors = thrown

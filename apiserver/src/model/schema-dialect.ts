@@ -3,11 +3,12 @@
  * since a constraint without effect is misleading.
  */
 
-import { errorMessage, isRecord, nearestName } from '@setpoint/controller-runtime/api'
+import { isRecord, nearestName } from '@setpoint/controller-runtime/api'
 import type { JsonObject } from './json-value.ts'
+import { Pattern, PatternError } from './pattern.ts'
 import { SchemaError } from './schema-error.ts'
 import { addExtensions, isExtension, refuseExtensions } from './schema-extensions.ts'
-import { errorBudget } from './schema-keywords.ts'
+import { errorBudget, patternKeyword } from './schema-keywords.ts'
 import { shorten } from './text-position.ts'
 
 interface ValueRule {
@@ -115,8 +116,8 @@ export function toJsonSchema(schema: unknown, place: string, isBranch = false): 
     const rule = plain.get(keyword)
     if (rule !== undefined) {
       if (!rule.holds(value)) throw new SchemaError(`${at} ${rule.rule}, is ${show(value)}`)
-      if (keyword === 'pattern') checkPattern(String(value), at)
-      result[keyword] = value
+      if (keyword === 'pattern') result[patternKeyword] = patternOf(String(value), at)
+      else result[keyword] = value
     } else if (keyword === 'not') result[keyword] = toJsonSchema(value, at, true)
     else if (keyword === 'items')
       result[keyword] = { [errorBudget]: true, ...toJsonSchema(value, at, isBranch) }
@@ -148,30 +149,22 @@ export function toJsonSchema(schema: unknown, place: string, isBranch = false): 
   }
   addTypes(result, schema)
   addBounds(result, schema, place)
-  if (result.pattern !== undefined && typeof result.maxLength === 'number') {
-    // Does not match strings past maxLength: megabytes can take minutes, and ajv checks all rules.
+  if (result[patternKeyword] !== undefined && typeof result.maxLength === 'number') {
+    // ajv checks all rules. A string past maxLength is not worth the steps of a match.
     result.if = { minLength: result.maxLength + 1 }
-    result.else = { pattern: result.pattern }
-    delete result.pattern
+    result.else = { [patternKeyword]: result[patternKeyword] }
+    delete result[patternKeyword]
   }
   addExtensions(result, schema, place)
   return result
 }
 
-/** Compiles a pattern in Unicode mode, or without it if that fails, as for `[\w\-]`. */
-export function compilePattern(pattern: string, flags = 'u'): RegExp {
+function patternOf(source: string, place: string): Pattern {
   try {
-    return new RegExp(pattern, flags)
-  } catch {
-    return new RegExp(pattern)
-  }
-}
-
-function checkPattern(pattern: string, place: string): void {
-  try {
-    compilePattern(pattern)
+    return new Pattern(source)
   } catch (error) {
-    throw new SchemaError(`${place} is no regular expression: ${errorMessage(error)}`)
+    if (!(error instanceof PatternError)) throw error
+    throw new SchemaError(`${place} is not a regular expression of RE2: ${error.message}`)
   }
 }
 

@@ -6,8 +6,9 @@
 import { isRecord, kubernetesKeywords, nearestName } from '@setpoint/controller-runtime/api'
 import { embeddedMetadataSchema } from './embedded-metadata.ts'
 import type { JsonObject } from './json-value.ts'
+import { Pattern } from './pattern.ts'
 import { SchemaError } from './schema-error.ts'
-import { listTypeKeyword } from './schema-keywords.ts'
+import { listTypeKeyword, patternKeyword } from './schema-keywords.ts'
 
 /** The value of `listTypeKeyword`. A set has no keys. */
 export interface DistinctItems {
@@ -135,12 +136,16 @@ function embeddedResource(nullable: boolean): JsonObject {
     type: 'object',
     required: ['apiVersion', 'kind'],
     properties: {
-      apiVersion: { type: 'string', pattern: '^([a-z0-9][-a-z0-9.]*/)?[a-z0-9][-a-z0-9]*$' },
-      kind: { type: 'string', pattern: '^[A-Za-z][-A-Za-z0-9]*$' },
+      apiVersion: matching('^([a-z0-9][-a-z0-9.]*/)?[a-z0-9][-a-z0-9]*$'),
+      kind: matching('^[A-Za-z][-A-Za-z0-9]*$'),
       metadata: embeddedMetadataSchema,
     },
   }
   return nullable ? { ...object, type: ['object', 'null'] } : object
+}
+
+function matching(pattern: string): JsonObject {
+  return { type: 'string', [patternKeyword]: new Pattern(pattern) }
 }
 
 function addConstraint(result: JsonObject, constraint: JsonObject): void {

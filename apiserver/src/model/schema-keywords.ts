@@ -8,3 +8,6 @@ export const listTypeKeyword = 'setpointListType'
 
 /** Marks the metadata of embedded resources. */
 export const embeddedMetadataKeyword = 'setpointEmbeddedMetadata'
+
+/** Matches strings. Its value is a `Pattern`, so that the validators of a schema share its states. */
+export const patternKeyword = 'setpointPattern'

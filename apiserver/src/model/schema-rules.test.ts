@@ -460,7 +460,7 @@ describe('the cost of rules', () => {
 
   it('counts the items that have rules of their own', () => {
     const spec = list(withRules(text, 'self.matches("^(a|aa)+$")'))
-    const items = Array.from({ length: 20_000 }, () => 'a'.repeat(500))
+    const items = Array.from({ length: 2000 }, () => 'a'.repeat(20_000))
     expect(told(spec, items).at(-1)).toContain('steps on this object')
   })
 })

@@ -3,12 +3,12 @@ import type { Ajv, ValidateFunction } from 'ajv'
 import { cloneJson, type JsonObject } from './json-value.ts'
 import type { ObjectRules, SchemaSubject } from './object-rules.ts'
 import { compileRules } from './rule-loader.ts'
-import { collectErrors, createCompiler } from './schema-compiler.ts'
+import { collectErrors, createCompiler, PatternStepsError, runCheck } from './schema-compiler.ts'
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { toJsonSchema } from './schema-dialect.ts'
 import { SchemaError } from './schema-error.ts'
 import { findUnknownFields, withoutUnknownFields } from './unknown-fields.ts'
-import { showType, tooManyViolations, type Violation, violationsOf } from './violation.ts'
+import { showType, tooManySteps, tooManyViolations, type Violation, violationsOf } from './violation.ts'
 
 export type { SchemaSubject } from './object-rules.ts'
 export { remainingViolations, type Violation } from './violation.ts'
@@ -57,8 +57,6 @@ export interface SchemaOptions {
  * `loadRules` must be called before for schemas with rules. Compiles the schemas at
  * the first object, because many kinds of a server are never written.
  *
- * Caveat: patterns are the plugin author's code. A pattern that backtracks for long blocks the server.
- *
  * @throws ModelError if the schema leaves the dialect, a rule does not compile, or a default breaks its schema or rules
  */
 export function compileSchemas(
@@ -86,13 +84,18 @@ export function compileSchemas(
     hasDefaults: defaulted.length > 0,
     rules,
     validate(object) {
-      check ??= compile(draft7)
-      if (check(object)) return []
-      collecting ??= createCompiler({ collect: true })
-      collect ??= collecting.compile(draft7)
-      const { errors, complete } = collectErrors(collect, object)
-      const violations = violationsOf(errors, object, isSensitive ? showType : undefined)
-      return complete ? violations : [...violations, tooManyViolations]
+      try {
+        check ??= compile(draft7)
+        if (runCheck(check, object)) return []
+        collecting ??= createCompiler({ collect: true })
+        collect ??= collecting.compile(draft7)
+        const { errors, complete } = collectErrors(collect, object)
+        const violations = violationsOf(errors, object, isSensitive ? showType : undefined)
+        return complete ? violations : [...violations, tooManyViolations]
+      } catch (error) {
+        if (!(error instanceof PatternStepsError)) throw error
+        return [tooManySteps(error, object)]
+      }
     },
     applyDefaults(object) {
       return defaulted.length > 0 && fillDefaults(root, object)
@@ -172,7 +175,7 @@ function checkDefault(place: string, schema: JsonObject): void {
   fillDefaults(schema, value)
   const subject = { default: value }
   const check = compile({ properties: { default: toDraft7(schema, place) } })
-  if (!check(subject)) {
+  if (!runCheck(check, subject)) {
     const [violation] = violationsOf(check.errors ?? [], subject)
     fail(`breaks its own schema: ${violation?.field} ${violation?.message}`)
   }

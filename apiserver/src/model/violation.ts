@@ -3,8 +3,9 @@ import type { ErrorObject } from 'ajv'
 import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
 import { objectLimits } from './object-limits.ts'
-import { canonical } from './schema-compiler.ts'
-import { embeddedMetadataKeyword, listTypeKeyword } from './schema-keywords.ts'
+import { patternDefaults } from './pattern.ts'
+import { canonical, type PatternStepsError } from './schema-compiler.ts'
+import { embeddedMetadataKeyword, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
 import { shorten } from './text-position.ts'
 
 /** One rule of a model's schema that an object breaks. */
@@ -25,6 +26,16 @@ export const tooManyViolations: Violation = Object.freeze({
   reason: 'FieldValueTooMany',
   message: 'there are more violations than were counted',
 })
+
+/** Returns the only violation of an object that was not checked to its end. It is excused only if nothing changes. */
+export function tooManySteps({ instancePath, pattern }: PatternStepsError, object: unknown): Violation {
+  return {
+    field: formatPath(pathOf(instancePath, object)),
+    path: [],
+    reason: 'FieldValueTooLong',
+    message: `takes too many steps to match the pattern ${pattern.source}: the patterns of an object may take ${patternDefaults.steps} together, at least one for each character`,
+  }
+}
 
 /** Returns the value at a path, or undefined if it is missing. */
 export function valueAt(root: unknown, path: FieldPath): unknown {
@@ -194,7 +205,7 @@ function violationOf(error: ErrorObject, object: unknown, show: ShowValue): Viol
       return make('FieldValueInvalid', `must be less than ${limit}${is}`)
     case 'multipleOf':
       return make('FieldValueInvalid', `must be a multiple of ${params.multipleOf}${is}`)
-    case 'pattern':
+    case patternKeyword:
       return make('FieldValueInvalid', `must match the pattern ${params.pattern}${is}`)
     case 'format':
       return make('FieldValueTypeInvalid', `must be in the format ${JSON.stringify(params.format)}${is}`)

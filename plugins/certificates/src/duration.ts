@@ -1,7 +1,8 @@
 /** Durations are text such as `2160h` or `1h30m`, as in Kubernetes, so that rules in CEL can compare them. */
 
 /** The form of a duration: hours, minutes and seconds, whole numbers, at least one of them. */
-export const durationPattern = '^(?=.)([0-9]{1,7}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$'
+export const durationPattern =
+  '^([0-9]{1,7}h([0-9]{1,7}m)?([0-9]{1,9}s)?|[0-9]{1,7}m([0-9]{1,9}s)?|[0-9]{1,9}s)$'
 
 const unitMs = { h: 3_600_000, m: 60_000, s: 1_000 } as const
 

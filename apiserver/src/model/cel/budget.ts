@@ -17,6 +17,8 @@ export const stepCosts = Object.freeze({
   error: 50,
   /** A match of a regular expression. */
   match: 5,
+  /** As many steps of a `Pattern` are one step. */
+  patternSteps: 64,
   /** A date in a time zone. */
   timeZone: 50,
 })

@@ -1,43 +1,55 @@
-import { errorMessage } from '@setpoint/controller-runtime/api'
 import { RE2JS } from 're2js'
+import { Pattern, PatternError } from '../pattern.ts'
 import { type Budget, celLimits, stepCosts } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
 
-/** The syntax of RE2, as in Kubernetes, in time proportional to the text. */
-export type Pattern = Pick<RE2JS, 'test' | 'matcher'>
+interface Compiled {
+  readonly pattern: Pattern
+  /** Finds the places of matches. */
+  readonly finder: RE2JS
+}
 
 /** The patterns used last. A rule has few; patterns that are part of an object may be any. */
-const compiled = new Map<string, Pattern>()
+const compiled = new Map<string, Compiled>()
 const keptPatterns = 200
 
-/** Compiles a pattern and spends the steps of matching it. @throws CelEvaluationError if it is invalid or too long */
-export function compiledPattern(pattern: string, text: string, budget: Budget): Pattern {
-  budget.spend(((text.length + 1) * (pattern.length + 8)) >> 6)
-  const known = compiled.get(pattern)
+/** @throws CelEvaluationError if the pattern is invalid or too long */
+function compiledPattern(source: string, budget: Budget): Compiled {
+  const known = compiled.get(source)
   if (known !== undefined) return known
-  if (pattern.length > celLimits.patternLength)
+  if (source.length > celLimits.patternLength)
     throw new CelEvaluationError(`a pattern must have at most ${celLimits.patternLength} characters`)
   // Compiling a pattern takes longer than a match.
-  budget.spend(20 * pattern.length)
-  const made = compilePattern(pattern)
-  if (made instanceof CelEvaluationError) throw made
+  budget.spend(20 * source.length)
+  const pattern = compilePattern(source)
+  if (pattern instanceof CelEvaluationError) throw pattern
+  const made = { pattern, finder: RE2JS.compile(source) }
   if (compiled.size >= keptPatterns) compiled.clear()
-  compiled.set(pattern, made)
+  compiled.set(source, made)
   return made
 }
 
 /** Returns the compiled pattern, or the error if it is invalid. */
-export function compilePattern(pattern: string): Pattern | CelEvaluationError {
+export function compilePattern(source: string): Pattern | CelEvaluationError {
   try {
-    return RE2JS.compile(pattern)
+    return new Pattern(source)
   } catch (error) {
-    return new CelEvaluationError(`invalid pattern: ${errorMessage(error)}`)
+    if (error instanceof PatternError) return new CelEvaluationError(`invalid pattern: ${error.message}`)
+    throw error
   }
 }
 
-/** Returns the parts of the text that match, in order. */
-export function matchesOf(pattern: string, text: string, limit: number, budget: Budget): string[] {
-  const matcher = compiledPattern(pattern, text, budget).matcher(text)
+/** Returns true if a part of the text matches. @throws CelEvaluationError */
+export function hasMatch(source: string, text: string, budget: Budget): boolean {
+  const { pattern } = compiledPattern(source, budget)
+  return pattern.test(text, { spend: steps => budget.spend(steps / stepCosts.patternSteps) })
+}
+
+/** Returns the parts of the text that match, in order. @throws CelEvaluationError */
+export function matchesOf(source: string, text: string, limit: number, budget: Budget): string[] {
+  const { finder } = compiledPattern(source, budget)
+  budget.spend(((text.length + 1) * finder.programSize()) >> 6)
+  const matcher = finder.matcher(text)
   const found: string[] = []
   while (found.length < limit && matcher.find()) {
     budget.spend(stepCosts.match)

@@ -2,7 +2,7 @@ import type { Budget } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
 import { formatText } from './format.ts'
 import { type OverloadTable, overload } from './overloads.ts'
-import { compiledPattern, matchesOf } from './patterns.ts'
+import { hasMatch, matchesOf } from './patterns.ts'
 import { bool, type CelType, int, listOf, string } from './types.ts'
 
 /** Positions count code points, as in CEL. */
@@ -71,9 +71,7 @@ export const stringFunctions: OverloadTable = {
   endsWith: [overload(['string', 'string'], bool, ([text, part]) => text.endsWith(part))],
   contains: [overload(['string', 'string'], bool, ([text, part]) => text.includes(part))],
   matches: [
-    overload(['string', 'string'], bool, ([text, pattern], budget) =>
-      compiledPattern(pattern, text, budget).test(text),
-    ),
+    overload(['string', 'string'], bool, ([text, pattern], budget) => hasMatch(pattern, text, budget)),
   ],
   find: [
     overload(['string', 'string'], string, ([text, pattern], budget) => {
