@@ -15,8 +15,9 @@ import type { JsonObject } from './json-value.ts'
 import { type Pattern, patternDefaults } from './pattern.ts'
 import type { DistinctItems } from './schema-extensions.ts'
 import { embeddedMetadataKeyword, errorBudget, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
+import { isUrl } from './url-format.ts'
 
-/** Longest string checked for a format: the patterns of some formats take quadratic time. */
+/** Longest string checked for a format. None of these formats describes a longer text. */
 const maxFormatLength = 2048
 
 /** Formats with a bounded length. Others, such as `byte`, describe content that may be long. */
@@ -32,6 +33,7 @@ const boundedFormats = [
   'iso-time',
   'json-pointer',
   'json-pointer-uri-fragment',
+  'regex',
   'relative-json-pointer',
   'time',
   'uri',
@@ -60,7 +62,8 @@ export function createCompiler(options: { collect: boolean }): Ajv {
   })
   formats.default(ajv)
   for (const name of boundedFormats) {
-    const validate = (text: string) => text.length <= maxFormatLength && hasFormat(name, text)
+    const isValid = name === 'url' ? isUrl : (text: string) => hasFormat(name, text)
+    const validate = (text: string) => text.length <= maxFormatLength && isValid(text)
     ajv.addFormat(name, { type: 'string', validate })
   }
   ajv.removeKeyword('uniqueItems')
