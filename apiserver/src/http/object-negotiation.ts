@@ -1,5 +1,6 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { findObjectView, type ObjectView } from '../kubernetes/index.ts'
+import { quote } from '../model/index.ts'
 import { negotiate } from './accept.ts'
 import type { ResourceRequest } from './request-info.ts'
 
@@ -28,6 +29,6 @@ export function negotiateObject(
   if (found !== undefined) return { type: found.type, view: found.form }
   throw new ApiError(
     'NotAcceptable',
-    `only application/json can be produced, also as a Table or PartialObjectMetadata of meta.k8s.io, not ${JSON.stringify(accept.slice(0, 200))}`,
+    `only application/json can be produced, also as a Table or PartialObjectMetadata of meta.k8s.io, not ${quote(accept)}`,
   )
 }

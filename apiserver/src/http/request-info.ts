@@ -1,5 +1,5 @@
 import { ApiError, type StatusDetails } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
+import { echo, echoName, type ServedModel } from '../model/index.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
 import { verbOf } from '../security/index.ts'
 import { parseResourcePath, type ResourcePath } from './api-request.ts'
@@ -88,7 +88,7 @@ export function watchable(info: RequestInfo, shownPath: string, path?: string): 
  * @param path below the base path; undefined outside of it
  */
 export function nothingServed(shownPath: string, path?: string, info?: RequestInfo): ApiError {
-  const shown = shownPath.slice(0, 200)
+  const shown = echo(shownPath)
   if (path === '/')
     return new ApiError(
       'NotFound',
@@ -105,7 +105,8 @@ export function nothingServed(shownPath: string, path?: string, info?: RequestIn
 function ownerOf(info: RequestInfo | undefined): StatusDetails | undefined {
   if (info === undefined || typeof info.target === 'string') return undefined
   const { group, plural, name = '', subresource } = info.target
-  return subresource === undefined ? undefined : { group, kind: plural, name }
+  if (subresource === undefined) return undefined
+  return { group: echoName(group), kind: echoName(plural), name: echoName(name) }
 }
 
 /** Returns the info of a watch over a WebSocket or in this process, whose query does not say that it is one. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { quote } from '../model/index.ts'
 
 /** The target of a request, not decoded. */
 export interface RequestTarget {
@@ -21,10 +22,7 @@ export function readTarget({ url = '', headers, rawHeaders, httpVersion }: Incom
     throw new ApiError('BadRequest', `HTTP/${httpVersion} is not supported here, only HTTP/1.1`)
   const coding = headers['transfer-encoding']
   if (coding !== undefined && coding.toLowerCase() !== 'chunked')
-    throw new ApiError(
-      'BadRequest',
-      `the transfer coding ${JSON.stringify(coding.slice(0, 100))} is not supported, only chunked`,
-    )
+    throw new ApiError('BadRequest', `the transfer coding ${quote(coding)} is not supported, only chunked`)
   let hosts = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]

@@ -1,6 +1,6 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { closeCodes, type WatchEnd } from '@setpoint/controller-runtime/internal'
-import { shorten } from '../model/index.ts'
+import { quote } from '../model/index.ts'
 import {
   encodeAll,
   errorEvent,
@@ -22,8 +22,6 @@ export const multiplexerDefaults = Object.freeze({
   idLength: 128,
   /** Characters of a path: room for selectors of 16 KiB with every byte percent-encoded. */
   pathLength: 64 * 1024,
-  /** Characters of an invalid value that its ERROR repeats. */
-  shownLength: 100,
 })
 
 /** A request of a client. */
@@ -209,10 +207,7 @@ function readRequest(text: string | undefined): Request {
 
 /** Returns the beginning of an invalid value as text. */
 function shown(value: unknown): string {
-  const { shownLength } = multiplexerDefaults
-  if (value === undefined) return 'is missing and'
-  if (typeof value === 'string') return JSON.stringify(shorten(value, shownLength))
-  return shorten(JSON.stringify(value), shownLength)
+  return value === undefined ? 'is missing and' : quote(value)
 }
 
 function badRequest(why: string): ApiError {

@@ -1,5 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
-import type { ServedVersion } from '../model/index.ts'
+import { quote, type ServedVersion } from '../model/index.ts'
 import { type MetaVersion, metaGroup, type ObjectView } from './object-view.ts'
 import { PartialMetadataView } from './partial-metadata.ts'
 import { TableColumns } from './table-columns.ts'
@@ -56,6 +56,6 @@ function readIncludeObject(query: URLSearchParams): IncludeObject {
   if (known !== undefined) return known
   throw new ApiError(
     'BadRequest',
-    `includeObject ${JSON.stringify(given.slice(0, 40))} is not one of ${includeObjectValues.join(', ')}`,
+    `includeObject ${quote(given)} is not one of ${includeObjectValues.join(', ')}`,
   )
 }

@@ -1,5 +1,4 @@
-import { objectLimits } from './object-limits.ts'
-import { shorten } from './text-position.ts'
+import { echo } from '@setpoint/controller-runtime/internal'
 
 /** Field names and list positions, from an object's root to one of its values. */
 export type FieldPath = readonly (string | number)[]
@@ -18,7 +17,7 @@ export function formatPath(path: FieldPath): string {
     if (text.length > maxLength) return `${text}…`
     if (typeof step === 'number') text += `[${step}]`
     else {
-      const name = shorten(step, objectLimits.echoedCharacters)
+      const name = echo(step)
       if (!identifier.test(name)) text += `[${name}]`
       else text += text === '' ? name : `.${name}`
     }

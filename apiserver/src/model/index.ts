@@ -5,7 +5,15 @@
  * - A decoded value is exactly what the text says: numbers keep their value or are refused.
  * - Nothing here knows requests, caches or stores.
  */
-export { compareCodePoints, compareUnits, ordersByUnit } from '@setpoint/controller-runtime/internal'
+export {
+  compareCodePoints,
+  compareUnits,
+  echo,
+  echoName,
+  ordersByUnit,
+  quote,
+  shorten,
+} from '@setpoint/controller-runtime/internal'
 export { ConversionError } from './conversion-error.ts'
 export * from './decode.ts'
 export * from './deep-equal.ts'

@@ -8,13 +8,13 @@ import {
   unknownKeys,
   type ViolationReason,
 } from '@setpoint/controller-runtime/api'
+import { shorten } from '@setpoint/controller-runtime/internal'
 import { deepEqual } from './deep-equal.ts'
 import { parsePath } from './field-path.ts'
 import type { Scope } from './kind-rules.ts'
 import { objectLimits } from './object-limits.ts'
 import type { ServedModel } from './served-model.ts'
 import type { BareObject } from './stored-object.ts'
-import { shorten } from './text-position.ts'
 import { valueAt } from './violation.ts'
 
 /**

@@ -17,6 +17,4 @@ export const objectLimits = Object.freeze({
   indexValues: 1000,
   /** Violations that a response reports. */
   violations: 100,
-  /** Characters of a request's text that a message or a field path repeats. */
-  echoedCharacters: 100,
 })

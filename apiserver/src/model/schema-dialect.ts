@@ -4,12 +4,12 @@
  */
 
 import { isRecord, nearestName } from '@setpoint/controller-runtime/api'
+import { echo } from '@setpoint/controller-runtime/internal'
 import type { JsonObject } from './json-value.ts'
 import { Pattern, PatternError } from './pattern.ts'
 import { SchemaError } from './schema-error.ts'
 import { addExtensions, isExtension, refuseExtensions } from './schema-extensions.ts'
 import { errorBudget, patternKeyword } from './schema-keywords.ts'
-import { shorten } from './text-position.ts'
 
 interface ValueRule {
   readonly holds: (value: unknown) => boolean
@@ -169,7 +169,7 @@ function patternOf(source: string, place: string): Pattern {
 }
 
 function show(value: unknown): string {
-  return shorten(JSON.stringify(value) ?? String(value), 100)
+  return echo(JSON.stringify(value) ?? String(value))
 }
 
 function addTypes(result: JsonObject, schema: JsonObject): void {

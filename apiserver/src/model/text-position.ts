@@ -1,5 +1,3 @@
-import { objectLimits } from './object-limits.ts'
-
 /** A place in a text. Line and column count from 1; columns are UTF-16 units, as in editors. */
 export interface TextPosition {
   readonly line: number
@@ -16,18 +14,4 @@ export function positionAt(text: string, offset: number): TextPosition {
     lineStart = at + 1
   }
   return { line, column: end - lineStart + 1 }
-}
-
-/** Returns `text` on one line with at most `length` characters, to quote it in a message. */
-export function shorten(text: string, length: number): string {
-  // Cuts first: the text may have megabytes.
-  const line = text.slice(0, length + 1).replace(/\s+/g, ' ')
-  return text.length <= length ? line : `${line.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
-}
-
-/** Returns a value of a request as JSON, cut, to quote it in a message. */
-export function quote(value: unknown): string {
-  const length = objectLimits.echoedCharacters
-  if (typeof value === 'string') return JSON.stringify(shorten(value, length))
-  return shorten(JSON.stringify(value) ?? 'undefined', length)
 }

@@ -1,12 +1,11 @@
 import { isRecord, type ViolationReason } from '@setpoint/controller-runtime/api'
+import { quote } from '@setpoint/controller-runtime/internal'
 import type { ErrorObject } from 'ajv'
 import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
-import { objectLimits } from './object-limits.ts'
 import { patternDefaults } from './pattern.ts'
 import { canonical, type PatternStepsError } from './schema-compiler.ts'
 import { embeddedMetadataKeyword, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
-import { shorten } from './text-position.ts'
 
 /** One rule of a model's schema that an object breaks. */
 export interface Violation {
@@ -338,7 +337,7 @@ type ShowValue = (value: unknown) => string
 
 /** Shows scalars. A text may be megabytes long, so it is cut before it is encoded. */
 function showValue(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(shorten(value, objectLimits.echoedCharacters))
+  if (typeof value === 'string') return quote(value)
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : showType(value)
 }
 

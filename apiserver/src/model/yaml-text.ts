@@ -1,3 +1,4 @@
+import { shorten } from '@setpoint/controller-runtime/internal'
 import {
   CORE_SCHEMA,
   defineMappingTag,
@@ -10,7 +11,7 @@ import {
   YAMLException,
 } from 'js-yaml'
 import { isExactDecimal } from './number-literal.ts'
-import { positionAt, shorten, type TextPosition } from './text-position.ts'
+import { positionAt, type TextPosition } from './text-position.ts'
 
 /** A YAML text cannot be read. The message is a clause with the problem. */
 export class YamlError extends Error {

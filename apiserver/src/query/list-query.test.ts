@@ -63,7 +63,7 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     ['size=0', 'size: "0": counts from 1'],
     ['size=abc', 'size: "abc": must be a whole number in decimal digits'],
     ['size=+5', 'size: " 5": must be a whole number in decimal digits'],
-    [`size=${'9'.repeat(200)}`, `size: "${'9'.repeat(80)}…": is too large`],
+    [`size=${'9'.repeat(200)}`, `size: "${'9'.repeat(99)}…": is too large`],
     ['size=', 'size: "": must be a whole number in decimal digits'],
     ['sort=', 'sort: is empty, expected <field>[,asc|desc]'],
     ['sort=,asc', 'sort: ",asc": the field is empty, expected <field>[,asc|desc]'],
@@ -102,7 +102,7 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     ],
     [
       `labelSelector=${'a'.repeat(100 * 1024)}`,
-      `labelSelector: "${'a'.repeat(80)}…": label selector is longer than ${selectorLimits.bytes} bytes`,
+      `labelSelector: "${'a'.repeat(99)}…": label selector is longer than ${selectorLimits.bytes} bytes`,
     ],
     [
       `labelSelector=${terms(51, i => `k${i}`)}&fieldSelector=${terms(50, i => `spec.n!=${i}`)}`,

@@ -13,7 +13,7 @@ import {
   toRevision,
 } from '@setpoint/controller-runtime/api'
 import type { SortKey } from '../cache/for-query.ts'
-import { IndexSet } from '../model/index.ts'
+import { IndexSet, quote } from '../model/index.ts'
 import { decodeContinue } from './continue-token.ts'
 
 /** Numbered pages. Without `size` everything is one page. `page` counts from 1. */
@@ -291,10 +291,6 @@ function single(parameters: URLSearchParams, parameter: string): string | undefi
 
 function unknownField(field: string, indexes: IndexSet): string {
   return `unknown field ${quote(field)}; registered are ${indexes.names.join(', ')}`
-}
-
-function quote(text: string): string {
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
 }
 
 function refuse(parameter: string, why: string): never {

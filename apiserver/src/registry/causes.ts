@@ -1,5 +1,5 @@
 import type { StatusCause } from '@setpoint/controller-runtime/api'
-import { objectLimits, shorten } from '../model/index.ts'
+import { objectLimits } from '../model/index.ts'
 
 /** The violations of one write, up to the number that a response reports. Checks of a client's list stop once it is full. */
 export class Causes {
@@ -42,9 +42,4 @@ export class Causes {
   get reported(): readonly StatusCause[] {
     return this.#reported
   }
-}
-
-/** Shortens a request's text for a message or a field path. */
-export function echo(text: string): string {
-  return shorten(text, objectLimits.echoedCharacters)
 }

@@ -1,6 +1,6 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { type BareObject, objectLimits, type ServedVersion } from '../model/index.ts'
-import { Causes, echo } from './causes.ts'
+import { type BareObject, objectLimits, quote, type ServedVersion } from '../model/index.ts'
+import { Causes } from './causes.ts'
 import { type ClientMeta, type MetadataNotes, readMetadata } from './metadata.ts'
 import { badRequest } from './refusals.ts'
 import { newUnknownFields, unknownFieldsOf, warningsOfUnknown } from './unknown-fields.ts'
@@ -71,6 +71,6 @@ function describeMismatch(version: ServedVersion, apiVersion: unknown, kind: unk
 }
 
 function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(echo(value))
+  if (typeof value === 'string') return quote(value)
   return typeof value === 'object' && value !== null ? 'not a string' : String(value)
 }

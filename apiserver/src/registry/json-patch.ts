@@ -1,5 +1,5 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
-import { cloneJson, deepEqual, extentOf, formatPath, setOwn, shorten } from '../model/index.ts'
+import { cloneJson, deepEqual, echo, extentOf, formatPath, setOwn } from '../model/index.ts'
 import { isPresent, type JsonPointer, locate, PointerError, parsePointer, resolve } from './json-pointer.ts'
 
 export const jsonPatchDefaults = Object.freeze({
@@ -187,7 +187,7 @@ function readOperation(operation: unknown, index: number): Operation {
       return parsePointer(text)
     } catch (error) {
       if (error instanceof PointerError)
-        throw fail(`has a malformed ${member}: ${JSON.stringify(shorten(text, 100))} ${error.message}`)
+        throw fail(`has a malformed ${member}: ${JSON.stringify(echo(text))} ${error.message}`)
       throw error
     }
   }
@@ -214,5 +214,5 @@ function nameOf(index: number, operation: Operation): string {
 }
 
 function quote(pointer: JsonPointer): string {
-  return JSON.stringify(shorten(pointer.text, 200))
+  return JSON.stringify(echo(pointer.text))
 }

@@ -1,5 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { JsonObject } from '../model/index.ts'
+import { echo, type JsonObject, quote } from '../model/index.ts'
 
 /** A parsed RFC 6901 pointer. The empty pointer means the whole document. */
 export interface JsonPointer {
@@ -65,7 +65,7 @@ function placeIn(parent: unknown, pointer: JsonPointer, depth: number): Place {
   if (Array.isArray(parent)) {
     if (token === '-') return { kind: 'item', list: parent, index: parent.length }
     if (!/^(?:0|[1-9][0-9]*)$/.test(token)) {
-      throw new PointerError(`has ${JSON.stringify(token.slice(0, 60))}, which is not an index of that list`)
+      throw new PointerError(`has ${quote(token)}, which is not an index of that list`)
     }
     const index = Number(token)
     if (index > parent.length) throw new PointerError(`goes past the end of a list of ${parent.length}`)
@@ -87,5 +87,5 @@ function upTo(pointer: JsonPointer, depth: number): string {
     .split('/')
     .slice(0, depth + 1)
     .join('/')
-  return text === '' ? 'the root' : text.slice(0, 200)
+  return text === '' ? 'the root' : echo(text)
 }

@@ -12,8 +12,8 @@ import {
   type StatusCause,
 } from '@setpoint/controller-runtime/api'
 import type { BareMeta } from '../model/index.ts'
-import { formatPath, objectLimits } from '../model/index.ts'
-import { type Causes, echo } from './causes.ts'
+import { echo, formatPath, objectLimits } from '../model/index.ts'
+import type { Causes } from './causes.ts'
 
 /** The metadata of a request, read field by field. A field of the wrong type becomes a cause, not an exception. */
 export interface ClientMeta {

@@ -1,6 +1,5 @@
 import { compareVersions, isVersion, type ObjectKey } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
-import { echo } from './causes.ts'
+import { echo, quote, type ServedModel } from '../model/index.ts'
 import { badRequest, conflict } from './refusals.ts'
 import type { Preconditions } from './write-options.ts'
 
@@ -19,9 +18,7 @@ export function preconditionsOf(given: {
     const version = given[field]
     if (version === undefined) continue
     if (!isVersion(version))
-      throw badRequest(
-        `metadata.${field} ${JSON.stringify(echo(version))} is not a version: it must be a decimal number`,
-      )
+      throw badRequest(`metadata.${field} ${quote(version)} is not a version: it must be a decimal number`)
     fields.push(`metadata.${field}`)
   }
   const decisive = given.resourceVersion ?? given.version
@@ -69,8 +66,7 @@ export function deletePreconditions(given: {
 }): Preconditions {
   const { uid, versions, resourceVersions } = given
   for (const version of [...versions, ...resourceVersions]) {
-    if (!isVersion(version))
-      throw badRequest(`the version ${JSON.stringify(echo(version))} is not a decimal number`)
+    if (!isVersion(version)) throw badRequest(`the version ${quote(version)} is not a decimal number`)
   }
   return {
     uid,

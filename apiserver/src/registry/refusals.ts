@@ -1,12 +1,10 @@
 import {
   ApiError,
-  nameLimits,
   type ObjectKey,
   type StatusCause,
   type StatusDetails,
 } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
-import { shorten } from '../model/index.ts'
+import { echoName, type ServedModel } from '../model/index.ts'
 import {
   CompactedError,
   FutureRevisionError,
@@ -26,7 +24,7 @@ function detailsOf(served: ServedModel, key?: ObjectKey): StatusDetails {
 
 /** A path may have a name that is longer than any object's. */
 function nameIn(served: ServedModel, key: ObjectKey): string {
-  return shorten(served.nameIn(key), nameLimits.name)
+  return echoName(served.nameIn(key))
 }
 
 /** Returns the kind and the name for messages. As in Kubernetes, without the namespace. */
@@ -65,7 +63,7 @@ export function invalid(served: ServedModel, name: string, causes: Causes): ApiE
     .map(cause => (cause.field === undefined ? cause.message : `${cause.field}: ${cause.message}`))
   const left = reported.length - messages.length
   if (left > 0) messages.push(overflows ? `and more than ${left} more` : `and ${left} more`)
-  const shownName = shorten(name, nameLimits.name)
+  const shownName = echoName(name)
   const message = `${served.kindTitle} ${JSON.stringify(shownName)} is invalid: ${messages.join('; ')}`
   // As in Kubernetes, this error alone names the kind: kubectl prints `The Widget "a" is invalid`.
   const { group, kind } = served.model

@@ -16,6 +16,7 @@ import {
   decodeStored,
   encodeObject,
   noReservations,
+  quote,
   type Scope,
   type StoredObject,
   storedJson,
@@ -24,7 +25,7 @@ import {
 } from '../model/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate } from './apply/index.ts'
-import { Causes, echo } from './causes.ts'
+import { Causes } from './causes.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
 import type { Namespaces } from './namespaces.ts'
@@ -395,9 +396,7 @@ function checkIdentity(served: ServedModel, key: ObjectKey, meta: ClientObject['
   if (served.indexes.isNamespaced) checkNamespace(splitObjectKey(key).namespace, meta)
   const { name: given } = meta
   if (given !== undefined && given !== name) {
-    throw badRequest(
-      `metadata.name ${JSON.stringify(echo(given))} differs from the name in the path, ${JSON.stringify(name)}`,
-    )
+    throw badRequest(`metadata.name ${quote(given)} differs from the name in the path, ${quote(name)}`)
   }
 }
 
@@ -407,9 +406,9 @@ export function checkNamespace(
   { namespace: given }: ClientObject['meta'],
 ): void {
   if (given === undefined || given === namespace) return
-  const shown = typeof given === 'string' ? JSON.stringify(echo(given)) : 'not a string'
+  const shown = typeof given === 'string' ? quote(given) : 'not a string'
   throw badRequest(
-    `metadata.namespace is ${shown}, which differs from the namespace in the path, ${JSON.stringify(namespace)}`,
+    `metadata.namespace is ${shown}, which differs from the namespace in the path, ${quote(namespace)}`,
   )
 }
 

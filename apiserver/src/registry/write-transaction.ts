@@ -1,7 +1,6 @@
 import { type Revision, type StatusCause, zeroRevision } from '@setpoint/controller-runtime/api'
-import { filterReservations, uniqueIndexName } from '../model/index.ts'
+import { filterReservations, quote, uniqueIndexName } from '../model/index.ts'
 import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
-import { echo } from './causes.ts'
 import { conflict, valuesTaken, withApiErrors } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
@@ -136,7 +135,7 @@ export class WriteTransactions {
       if (held && claimed) lost.add(key)
       else if (held) {
         const field = uniqueIndexName(index)
-        const shown = served.model.sensitive ? '' : ` ${JSON.stringify(echo(value))}`
+        const shown = served.model.sensitive ? '' : ` ${quote(value)}`
         const by = rights?.mayRead(holder.name) === false ? 'another object' : JSON.stringify(holder.name)
         const message = `the value${shown} of the unique index ${field} is held by ${by}`
         causes.push({ reason: 'FieldValueDuplicate', field, message })

@@ -1,6 +1,6 @@
 import { isApiError } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
-import { NamedOrigins } from './origins.ts'
+import { LocalOrigins, NamedOrigins } from './origins.ts'
 
 const names = ['https://console.example.org', 'http://localhost:3000', '*.example.com']
 const plain = new NamedOrigins(names, { isSecure: false })
@@ -80,4 +80,14 @@ describe('a request without an Origin', () => {
   ])('is served (%s) with %j', (served, headers) => {
     expect(isAllowed(secure, headers)).toBe(served)
   })
+})
+
+it.each([
+  ['Host', new LocalOrigins(), 'host'],
+  ['Origin', new LocalOrigins(), 'origin'],
+  ['Origin', plain, 'origin'],
+  ['Sec-Fetch-Site', plain, 'sec-fetch-site'],
+])('a refusal repeats at most 100 characters of %s', (_what, origins, name) => {
+  const check = () => origins.check({ [name]: 'x'.repeat(5000) })
+  expect(check).toThrow(/"x{99}…"/)
 })

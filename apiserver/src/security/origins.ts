@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { quote } from '@setpoint/controller-runtime/internal'
 
 /**
  * Decides which pages may send requests, by the headers that browsers add. `Origin` is the site of the page. Browsers omit
@@ -21,9 +22,9 @@ export class LocalOrigins implements Origins {
     const { host, origin } = headers
     const onlyLocal = 'without authentication only local'
     if (host !== undefined && !localHostPattern.test(host))
-      throw refused(`the Host ${JSON.stringify(host)} is not local; ${onlyLocal} callers are allowed`)
+      throw refused(`the Host ${quote(host)} is not local; ${onlyLocal} callers are allowed`)
     if (origin !== undefined && !localOriginPattern.test(origin))
-      throw refused(`the Origin ${JSON.stringify(origin)} is not local; ${onlyLocal} pages are allowed`)
+      throw refused(`the Origin ${quote(origin)} is not local; ${onlyLocal} pages are allowed`)
     if (origin === undefined && headers['sec-fetch-site'] === 'cross-site')
       throw refused(`Sec-Fetch-Site is cross-site; ${onlyLocal} pages are allowed`)
   }
@@ -57,7 +58,7 @@ export class NamedOrigins implements Origins {
     if (origin === undefined) checkSite(headers)
     else if (!this.#origins.has(origin) && !this.#isOwn(origin, headers.host) && !this.#isBelow(origin))
       throw refused(
-        `pages of the Origin ${JSON.stringify(origin)} may not call this server; --allowed-origin names those that may`,
+        `pages of the Origin ${quote(origin)} may not call this server; --allowed-origin names those that may`,
       )
   }
 
@@ -81,7 +82,7 @@ function checkSite(headers: IncomingHttpHeaders): void {
   const site = headers['sec-fetch-site']
   if (site === undefined || site === 'same-origin' || site === 'none') return
   if (headers['sec-fetch-mode'] === 'navigate') return
-  throw refused(`Sec-Fetch-Site is ${JSON.stringify(site)}; pages of other sites call with CORS`)
+  throw refused(`Sec-Fetch-Site is ${quote(site)}; pages of other sites call with CORS`)
 }
 
 function refused(message: string): ApiError {

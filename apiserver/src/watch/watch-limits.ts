@@ -1,4 +1,5 @@
 import { ApiError, type Selector } from '@setpoint/controller-runtime/api'
+import { echoName } from '@setpoint/controller-runtime/internal'
 
 /** How many connections may watch. A connection with several watches counts once. */
 export interface WatchLimits {
@@ -113,7 +114,13 @@ export class WatchPlace {
     const limits = subscriptionLimits
     this.#check('this connection has', this.#ofSocket, bytes, limits.subscriptions, limits.selectorBytes)
     const { subscriptionsPerUser, selectorBytesPerUser, subscriptionsInAll, selectorBytesInAll } = limits
-    this.#check(`${this.#user} has`, this.#ofUser, bytes, subscriptionsPerUser, selectorBytesPerUser)
+    this.#check(
+      `${echoName(this.#user)} has`,
+      this.#ofUser,
+      bytes,
+      subscriptionsPerUser,
+      selectorBytesPerUser,
+    )
     this.#check('all users have', this.#inAll, bytes, subscriptionsInAll, selectorBytesInAll)
     this.#add(1, bytes)
     let isReleased = false

@@ -1,4 +1,5 @@
 import { compareCodePoints } from './code-point-order.ts'
+import { cut, echoedCharacters, quote } from './echo.ts'
 import { checkLabelKey, checkLabelValue } from './names.ts'
 
 /**
@@ -51,7 +52,7 @@ export class SelectorError extends Error {
   readonly term: string
 
   constructor(term: string, why: string) {
-    const shown = term.length > 80 ? `${term.slice(0, 80)}…` : term
+    const shown = cut(term, echoedCharacters)
     super(`${JSON.stringify(shown)}: ${why}`)
     this.term = shown
   }
@@ -225,7 +226,7 @@ function parseTerm(term: string, dialect: Dialect): Requirement {
     if (rest === '') return existence(term, key, 'exists', dialect)
     const word = /^(?:in|notin)(?=\s|$)/.exec(rest)?.[0]
     if (word !== undefined) throw new SelectorError(term, `${word} needs a list in brackets, such as (a,b)`)
-    throw new SelectorError(term, `expected an operator after ${JSON.stringify(key)}`)
+    throw new SelectorError(term, `expected an operator after ${quote(key)}`)
   }
   if (isComparison(operator)) {
     if (dialect === 'label') throw new SelectorError(term, 'a label selector cannot compare by order')

@@ -1,3 +1,5 @@
+import { quote } from './echo.ts'
+
 /**
  * A revision of the store: a non-negative safe integer. Branded so that only `toRevision` and `parseRevision` create one,
  * and arithmetic on it does not compile.
@@ -19,8 +21,7 @@ export function toRevision(value: number): Revision {
  * @throws RangeError if it is not decimal or not a safe integer.
  */
 export function parseRevision(text: string): Revision {
-  if (!/^\d{1,16}$/.test(text))
-    throw new RangeError(`not a decimal revision: ${JSON.stringify(text.slice(0, 40))}`)
+  if (!/^\d{1,16}$/.test(text)) throw new RangeError(`not a decimal revision: ${quote(text)}`)
   return toRevision(Number(text))
 }
 

@@ -7,7 +7,7 @@ import {
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
-import { type BareObject, type KindRules, objectLimits, shorten } from '../../model/index.ts'
+import { type BareObject, type KindRules, quote } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 
@@ -158,6 +158,6 @@ function problemsOfFinalizers(finalizers: readonly unknown[], previous: readonly
     .filter(finalizer => !finalizer.includes('/') || checkLabelKey(finalizer) !== undefined)
     .map(finalizer => ({
       field: 'spec.finalizers',
-      message: `${JSON.stringify(shorten(finalizer, objectLimits.echoedCharacters))} is not <domain>/<name>, as in example.com/a`,
+      message: `${quote(finalizer)} is not <domain>/<name>, as in example.com/a`,
     }))
 }

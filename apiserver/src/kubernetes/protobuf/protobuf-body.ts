@@ -1,4 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { quote } from '../../model/index.ts'
 import { protobufType } from '../media-types.ts'
 import { type KindName, structOf } from '../types/built-in-types.ts'
 import { goStructs } from '../types/go-structs.ts'
@@ -27,16 +28,13 @@ export function decodeProtobuf(body: Buffer, expected: KindName): object {
   const kind = textOf(typeMeta.get(2)) || expected.kind
   const contentEncoding = textOf(unknown.get(3))
   if (contentEncoding !== '')
-    throw malformed(`the content encoding ${JSON.stringify(contentEncoding.slice(0, 100))} is not supported`)
+    throw malformed(`the content encoding ${quote(contentEncoding)} is not supported`)
   const contentType = textOf(unknown.get(4))
   if (contentType !== '' && contentType !== protobufType)
-    throw malformed(`the content type ${JSON.stringify(contentType.slice(0, 100))} is not supported in it`)
+    throw malformed(`the content type ${quote(contentType)} is not supported in it`)
   const struct = kind === deleteOptions ? 'meta.v1.DeleteOptions' : structOf({ apiVersion, kind })
   if (struct === undefined) {
-    throw new ApiError(
-      'BadRequest',
-      `no kind ${JSON.stringify(kind.slice(0, 100))} is registered for version ${JSON.stringify(apiVersion.slice(0, 100))}`,
-    )
+    throw new ApiError('BadRequest', `no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`)
   }
   return { kind, apiVersion, ...new MessageJson(goStructs).object(struct, bytesOf(unknown.get(2))) }
 }

@@ -1,6 +1,6 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
-import type { BareObject } from '../../model/index.ts'
+import { type BareObject, echoName, quote } from '../../model/index.ts'
 import {
   everyCombination,
   forbiddenObject,
@@ -48,10 +48,10 @@ export class EscalationCheck {
     if (this.#authorizer.allows(user, 'bind', bound)) return
     const rules = this.#authorizer.policy.rulesOfRole(role, namespace)
     if (rules === undefined)
-      throw new ApiError('NotFound', `${rolePlural}.${rbacGroup} ${JSON.stringify(role.name)} not found`, {
+      throw new ApiError('NotFound', `${rolePlural}.${rbacGroup} ${quote(role.name)} not found`, {
         group: rbacGroup,
         kind: rolePlural,
-        name: role.name,
+        name: echoName(role.name),
       })
     this.#checkHeld(rules, target, user)
   }
@@ -69,7 +69,7 @@ export class EscalationCheck {
     if (missing.length > shown.length) shown.push(`and ${missing.length - shown.length} more`)
     throw forbiddenObject(
       target,
-      `user ${JSON.stringify(user.name)} (groups=${JSON.stringify(user.groups)}) is attempting to grant RBAC permissions not currently held:\n${shown.join('\n')}`,
+      `user ${quote(user.name)} (groups=${quote(user.groups)}) is attempting to grant RBAC permissions not currently held:\n${shown.join('\n')}`,
     )
   }
 }
@@ -87,5 +87,5 @@ function showRule({ verbs, apiGroups, resources, resourceNames, nonResourceURLs 
     NonResourceURLs: nonResourceURLs,
     Verbs: verbs,
   })
-  return `{${fields.flatMap(([name, list]) => (list ? [`${name}:${JSON.stringify(list)}`] : [])).join(', ')}}`
+  return `{${fields.flatMap(([name, list]) => (list ? [`${name}:${quote(list)}`] : [])).join(', ')}}`
 }

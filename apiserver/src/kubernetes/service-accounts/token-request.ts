@@ -1,6 +1,8 @@
 import { ApiError, defineModel, isRecord, objectKey } from '@setpoint/controller-runtime/api'
 import {
+  echoName,
   type ModelRegistry,
+  quote,
   type ReviewAnswer,
   type ReviewContent,
   type ReviewRequest,
@@ -83,7 +85,7 @@ async function respond(
   if (metadata.uid !== undefined && metadata.uid !== account.uid)
     throw new ApiError(
       'Conflict',
-      `the UID in the TokenRequest is not that of the ServiceAccount ${JSON.stringify(name)}`,
+      `the UID in the TokenRequest is not that of the ServiceAccount ${quote(name)}`,
       { group: model.group, kind: model.kind, name },
     )
   const secret = await secretOf(parts, namespace, given.boundObjectRef)
@@ -107,8 +109,9 @@ async function respond(
   }
 }
 
-function otherName(name: string): ApiError {
+function otherName(given: string): ApiError {
   const { group, kind } = model
+  const name = echoName(given)
   const message = 'must match the service account name if specified'
   return new ApiError(
     'Invalid',
@@ -137,15 +140,12 @@ async function secretOf(
   if (kind !== 'Secret' || apiVersion !== 'v1')
     throw new ApiError(
       'BadRequest',
-      `a token can be bound to a Secret of v1, not to ${JSON.stringify(kind)} of ${JSON.stringify(apiVersion)}`,
+      `a token can be bound to a Secret of v1, not to ${quote(kind)} of ${quote(apiVersion)}`,
     )
   if (typeof name !== 'string' || name === '') throw new ApiError('BadRequest', 'boundObjectRef needs a name')
   const secret = await find(parts, { plural: 'secrets', namespace, name })
   if (typeof uid === 'string' && uid !== '' && uid !== secret.uid)
-    throw new ApiError(
-      'Conflict',
-      `the UID in boundObjectRef is not that of the Secret ${JSON.stringify(name)}`,
-    )
+    throw new ApiError('Conflict', `the UID in boundObjectRef is not that of the Secret ${quote(name)}`)
   return secret
 }
 
@@ -156,13 +156,17 @@ async function find(
 ): Promise<BoundObject> {
   const served = models.find('', 'v1', plural)
   const live = served && (await registry.readLive(served, objectKey({ namespace, name })))
+  const shown = echoName(name)
   if (live === undefined)
-    throw new ApiError('NotFound', `${plural} ${JSON.stringify(name)} not found`, { kind: plural, name })
+    throw new ApiError('NotFound', `${plural} ${JSON.stringify(shown)} not found`, {
+      kind: plural,
+      name: shown,
+    })
   const { uid, deletionTimestamp } = live.stored.object.metadata
   if (deletionTimestamp !== undefined)
-    throw new ApiError('Conflict', `${plural} ${JSON.stringify(name)} is being deleted`, {
+    throw new ApiError('Conflict', `${plural} ${JSON.stringify(shown)} is being deleted`, {
       kind: plural,
-      name,
+      name: shown,
     })
   return { plural, namespace, name, uid }
 }

@@ -1,6 +1,5 @@
 import { ApiError, type ManagedFieldsEntry, type StatusCause } from '@setpoint/controller-runtime/api'
-import { compareCodePoints, objectLimits } from '../../model/index.ts'
-import { echo } from '../causes.ts'
+import { compareCodePoints, objectLimits, quote } from '../../model/index.ts'
 import { firstPaths, sizeOf } from './field-set.ts'
 import type { Conflict } from './ownership.ts'
 import { formatElements, hasValue } from './path-element.ts'
@@ -41,7 +40,7 @@ function messageOf(count: number, fieldsOfManagers: ReadonlyMap<string, readonly
 }
 
 function describe({ manager, operation, apiVersion, subresource }: ManagedFieldsEntry): string {
-  let text = JSON.stringify(echo(manager))
-  if (subresource !== undefined) text += ` with subresource ${JSON.stringify(echo(subresource))}`
+  let text = quote(manager)
+  if (subresource !== undefined) text += ` with subresource ${quote(subresource)}`
   return operation === 'Apply' ? text : `${text} using ${apiVersion}`
 }

@@ -1,5 +1,5 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
-import type { JsonObject } from '../../model/index.ts'
+import { type JsonObject, quote } from '../../model/index.ts'
 import { badRequest } from '../refusals.ts'
 import { hasPatchDirective, patchDirective, plainValue, type Scalar, scalarOf } from './directives.ts'
 
@@ -90,7 +90,7 @@ export function checkOrder(patch: readonly unknown[], order: readonly unknown[],
     while (at < order.length && keyOf(order[at], of) !== key) at++
     if (at === order.length)
       throw badRequest(
-        `the order of the items in the patch does not match its $setElementOrder: ${JSON.stringify(key).slice(0, 100)}`,
+        `the order of the items in the patch does not match its $setElementOrder: ${quote(key)}`,
       )
     at++
   }
@@ -118,7 +118,7 @@ function readDirectives(patch: readonly unknown[], of: ItemKind) {
     else if (item[patchDirective] === 'replace') replaces = true
     else
       throw badRequest(
-        `$patch must be delete or replace in an item of a list, is ${JSON.stringify(item[patchDirective]).slice(0, 100)}`,
+        `$patch must be delete or replace in an item of a list, is ${quote(item[patchDirective])}`,
       )
   }
   return { deleted, replaces, items }

@@ -1,5 +1,5 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
-import { cloneJson, type JsonObject, setOwn } from '../../model/index.ts'
+import { cloneJson, echo, type JsonObject, quote, setOwn } from '../../model/index.ts'
 import { badRequest } from '../refusals.ts'
 import {
   deleteItems,
@@ -46,9 +46,7 @@ class StrategicMerge {
       const directive = patch[patchDirective]
       if (directive === 'delete') return {}
       if (directive === 'replace') return replacement(patch)
-      throw badRequest(
-        `$patch must be delete or replace in an object, is ${JSON.stringify(directive).slice(0, 100)}`,
-      )
+      throw badRequest(`$patch must be delete or replace in an object, is ${quote(directive)}`)
     }
     const keys = Object.keys(patch)
     this.#spend(keys.length)
@@ -101,9 +99,7 @@ class StrategicMerge {
     for (const [key, value] of Object.entries(patch)) {
       const isSet = key !== retainKeys && value !== null
       if (isSet && !key.startsWith(deleteItems) && !key.startsWith(elementOrder) && !retained.has(key))
-        throw badRequest(
-          `the patch sets ${JSON.stringify(key.slice(0, 100))}, which its $retainKeys does not have`,
-        )
+        throw badRequest(`the patch sets ${quote(key)}, which its $retainKeys does not have`)
     }
     const keys = Object.keys(into)
     this.#spend(keys.length)
@@ -157,5 +153,5 @@ function replacement(patch: JsonObject): JsonObject {
 }
 
 function unknownField(directive: string): ApiError {
-  return badRequest(`${directive.slice(0, 100)} names a field that the kind does not have`)
+  return badRequest(`${echo(directive)} names a field that the kind does not have`)
 }

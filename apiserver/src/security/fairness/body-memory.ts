@@ -1,4 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { quote } from '@setpoint/controller-runtime/internal'
 import { retryAfterSeconds } from './class-queue.ts'
 
 export interface BodyBounds {
@@ -76,7 +77,7 @@ export class BodyMemory {
     while (!body.isReleased) {
       const full = this.#pastBound(holder)
       if (full === undefined) return
-      const why = `too many bytes of request bodies: those of ${JSON.stringify(full.identity)} hold ${full.bytes}`
+      const why = `too many bytes of request bodies: those of ${quote(full.identity)} hold ${full.bytes}`
       const [stalest = body] = full.arriving
       this.release(stalest)
       stalest.refuse(new ApiError('TooManyRequests', why, { retryAfterSeconds }))

@@ -1,4 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { quote } from '@setpoint/controller-runtime/internal'
 import { FairOrder, type Share } from './fair-order.ts'
 
 /** Seconds of the `Retry-After` of a refusal, as in Kubernetes. */
@@ -80,7 +81,7 @@ export class ClassQueue implements Share {
     }
     const [oldest] = victims ?? []
     const why = this.#tooMany(
-      `${this.#waiting} wait, ${flow?.size ?? 0} of ${JSON.stringify(flow?.identity ?? identity)}`,
+      `${this.#waiting} wait, ${flow?.size ?? 0} of ${quote(flow?.identity ?? identity)}`,
     )
     if (flow === undefined || oldest === undefined) throw why
     this.#remove(flow, oldest)
