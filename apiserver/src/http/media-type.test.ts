@@ -19,6 +19,17 @@ describe('a media type', () => {
     expect(Object.fromEntries(mediaType?.parameters ?? [])).toEqual(parameters)
   })
 
+  it.each([
+    ['a quoted value with escapes', 'a/b;x="1\\"\\\\;";y=2', { x: '1"\\;', y: '2' }],
+    ['a value that ends with blanks', 'a/b;x=1 \t ;y=2', { x: '1', y: '2' }],
+    ['an empty value', 'a/b;x=;y=""', { y: '' }],
+    ['the first of equal names', 'a/b;x=1;X=2', { x: '1' }],
+    ['text after a quoted value', 'a/b;x="1"2;y=3', { x: '1', y: '3' }],
+    ['a name that is not a token', 'a/b;x y=1;z=2', { z: '2' }],
+  ])('the parameters of a media type may have %s', (_what, header, parameters) => {
+    expect(Object.fromEntries(parseMediaType(header)?.parameters ?? [])).toEqual(parameters)
+  })
+
   it.each([undefined, '', 'json', '/', 'a/', 'a b/c', 'é/x'])('%j is undefined', header => {
     expect(parseMediaType(header)).toBeUndefined()
   })

@@ -1,6 +1,9 @@
 import type { Router } from '@koa/router'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { quote } from '../model/index.ts'
 import { type ApiDocuments, docsFile, docsHeaders, docsPaths, type ReadyDocument } from '../openapi/index.ts'
+import { negotiate } from './accept.ts'
+import { matchesEntityTag } from './entity-tag.ts'
 import { nothingServed } from './request-info.ts'
 import type { Context, RequestState } from './request-state.ts'
 
@@ -22,8 +25,8 @@ export function addOpenApiRoutes(
     requireJson(ctx)
     const document = await documents.document(groupVersion)
     if (document === undefined) throw nothingServed(ctx.state.target.path, path, ctx.state.info)
-    const { hash } = ctx.query
-    const isHashed = hash !== undefined && hash !== ''
+    const hash = new URLSearchParams(ctx.state.target.query).get('hash')
+    const isHashed = hash !== null && hash !== ''
     if (isHashed && hash !== document.hash) {
       redirect(ctx, documents.pathOf(groupVersion, document.hash))
       return
@@ -51,20 +54,15 @@ export function addOpenApiRoutes(
 
 /** Documents are JSON only: Kubernetes clients that prefer protobuf accept JSON, too. @throws ApiError 406 */
 function requireJson(ctx: Context): void {
-  if (ctx.accepts(json, `${json};charset=utf-8`) === false)
-    throw new ApiError(
-      'NotAcceptable',
-      `only ${json} can be produced, not ${JSON.stringify(ctx.get('accept').slice(0, 200))}`,
-    )
+  if (negotiate(ctx.get('accept') || '*/*', [json], () => undefined) === undefined)
+    throw new ApiError('NotAcceptable', `only ${json} can be produced, not ${quote(ctx.get('accept'))}`)
 }
 
 /** Responds with the content, or with 304 to a client that has it. */
 function respond(ctx: Context, { bytes, hash }: ReadyDocument, headers: Record<string, string>): void {
   const etag = `"${hash}"`
   const sent = { ...headers, etag, vary: 'Accept, Accept-Encoding, Origin' }
-  // Koa's `fresh` would respond in full to `Cache-Control: no-cache`, which is meant for caches on the way.
-  const known = ctx.get('if-none-match').split(/\s*,\s*/)
-  if (known.some(tag => tag === '*' || tag.replace(/^W\//, '') === etag)) {
+  if (matchesEntityTag(ctx.get('if-none-match'), etag)) {
     ctx.set(sent)
     ctx.status = 304
   } else ctx.state.response = { status: 200, headers: sent, body: bytes }

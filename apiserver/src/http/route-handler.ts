@@ -9,7 +9,6 @@ import { pluginError } from './error-response.ts'
 import { parseMediaType } from './media-type.ts'
 import { readBodyInTurn } from './request-seat.ts'
 import type { Context, RequestState } from './request-state.ts'
-import { readTarget } from './request-target.ts'
 import type { RouteCallers } from './route-callers.ts'
 import { RouteConflictError, titleOf } from './route-conflicts.ts'
 import type { RouteRequests } from './route-requests.ts'
@@ -60,7 +59,7 @@ async function serve(
   if (hosted.signal.aborted) stop()
   // AbortSignal.any would leak memory in the plugin's signal with every request.
   hosted.signal.addEventListener('abort', stop, { once: true })
-  const { caller, audit } = ctx.state
+  const { target, caller, audit } = ctx.state
   requests.begin()
   ctx.res.on('close', () => {
     requests.end()
@@ -73,9 +72,9 @@ async function serve(
   audit?.onDocument?.(body)
   const request = {
     method: ctx.method,
-    path: readTarget(ctx.req).path,
+    path: target.path,
     params: ctx.params,
-    query: new URLSearchParams(ctx.querystring),
+    query: new URLSearchParams(target.query),
     headers: headersForHandler(ctx.headers),
     body,
     user: callers.enter(caller.user, ctx.res),

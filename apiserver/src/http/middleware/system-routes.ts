@@ -11,6 +11,7 @@ import type { ModelRegistry } from '../../model/index.ts'
 import type { ApiDocuments } from '../../openapi/index.ts'
 import { negotiate } from '../accept.ts'
 import type { CustomRoutes } from '../custom-routes.ts'
+import { matchesEntityTag } from '../entity-tag.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import type { Health, HealthAnswer, HealthForm } from '../health.ts'
 import { addOpenApiRoutes } from '../openapi-routes.ts'
@@ -33,7 +34,7 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
   const probe =
     (check: (form: HealthForm) => HealthAnswer | Promise<HealthAnswer>) => async (ctx: Context) => {
       const { status, text } = await check({
-        verbose: ctx.query.verbose !== undefined,
+        verbose: new URLSearchParams(ctx.state.target.query).has('verbose'),
         detailed: ctx.state.mayReadDetails,
       })
       ctx.status = status
@@ -114,11 +115,6 @@ function aggregatedVersionOf(accept = '*/*') {
 function sendDocument(ctx: Context, { contentType, etag, body }: DiscoveryDocument): void {
   const headers = { etag, vary: 'Accept, Accept-Encoding, Origin', 'cache-control': 'no-cache, private' }
   ctx.set(headers)
-  if (knows(ctx.get('if-none-match'), etag)) ctx.status = 304
+  if (matchesEntityTag(ctx.get('if-none-match'), etag)) ctx.status = 304
   else ctx.state.response = { status: 200, headers: { ...headers, 'content-type': contentType }, body }
-}
-
-/** Whether a client has the document. Koa's `fresh` says no to clients that also send `cache-control: no-cache`, as `fetch` does. */
-function knows(ifNoneMatch: string, etag: string): boolean {
-  return ifNoneMatch.split(',').some(each => each.trim().replace(/^W\//, '') === etag)
 }
