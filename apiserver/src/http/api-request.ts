@@ -56,8 +56,13 @@ export interface ApiResponse {
 export const requestLimits = Object.freeze({
   /** Bytes of a request's body (Kubernetes' limit). */
   bodyBytes: 3 * 1024 * 1024,
-  /** Bytes of a request's line and headers together: room for a selector that is too long, so its error can say so. */
-  headerBytes: 256 * 1024,
+  /**
+   * Bytes of a request's line and headers together. The line needs 48 KiB for selectors of 16 KiB with every byte
+   * percent-encoded. The rest is for tokens and the groups of impersonated users.
+   */
+  headerBytes: 128 * 1024,
+  /** Bytes of a header's value, except for tokens, cookies and impersonated users: what common proxies forward. */
+  headerValueBytes: 8 * 1024,
   /** Bytes read and dropped after an error response, so that a reset does not destroy it. */
   discardedBytes: 16 * 1024 * 1024,
   /** Milliseconds for that. */

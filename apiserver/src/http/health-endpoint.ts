@@ -4,6 +4,9 @@ import type { Registry } from 'prom-client'
 import { connectionDefaults } from './connection.ts'
 import { type HealthAnswer, healthAnswer, leadershipNotes, type ManagerState } from './health.ts'
 
+/** Bytes of a request's line and headers together: probes and scrapers send a few hundred. */
+const serverOptions = Object.freeze({ maxHeaderSize: 16 * 1024 })
+
 export interface HealthEndpointParts {
   /** Called for every request. Returns undefined while plugins load: the process is alive but not ready. */
   readonly manager: () => ManagerState | undefined
@@ -21,7 +24,7 @@ export class HealthEndpoint {
 
   constructor(parts: HealthEndpointParts) {
     this.#parts = parts
-    this.#server = createServer((request, response) => {
+    this.#server = createServer(serverOptions, (request, response) => {
       const send = (status: number, type: string, text: string) => {
         response.writeHead(status, { 'content-type': type })
         response.end(text)

@@ -7,6 +7,7 @@ import type { Metrics } from '../metrics/index.ts'
 import type { Authorizer, Identity, ImpersonatingAccess, Origins, RequestQueues } from '../security/index.ts'
 import { enforce } from './authorize-request.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
+import { checkHeaders } from './header-bounds.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { endWith } from './raw-response.ts'
@@ -49,7 +50,8 @@ export class Upgrades {
     let identity: Identity | undefined
     let info: RequestInfo | undefined
     try {
-      origins.check(message.headers)
+      checkHeaders(headers)
+      origins.check(headers)
       const caller = await access.authenticate(message)
       audited?.identified(caller)
       identity = access.impersonate(caller, headers)

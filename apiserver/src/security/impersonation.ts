@@ -1,9 +1,15 @@
 import type { IncomingMessage } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { quote } from '@setpoint/controller-runtime/internal'
 import { type Access, anonymousUser, type CallerRequest, type Identity, systemGroups } from './access.ts'
 import type { Authorizer, ResourceTarget } from './authorize.ts'
 import { serviceAccountOf } from './service-account-user.ts'
+
+export const impersonationLimits = Object.freeze({
+  /** Groups and values of extra attributes of an impersonated user. Each is authorized, and some checks try every group. */
+  values: 1000,
+})
 
 const prefix = 'impersonate-'
 const extraPrefix = 'impersonate-extra-'
@@ -78,17 +84,26 @@ function asksForImpersonation(headers: IncomingMessage['headers']): boolean {
 function readImpersonation(headers: IncomingMessage['headers']): UserInfo {
   const name = textOf(headers['impersonate-user'])
   if (name === '') throw new ApiError('BadRequest', 'impersonation needs the header Impersonate-User')
+  const groups = listOf(headers['impersonate-group'])
+  let count = groups.length
   const extra: Record<string, readonly string[]> = {}
   for (const [header, value] of Object.entries(headers)) {
     if (!header.startsWith(prefix) || ownHeaders.has(header)) continue
     if (!header.startsWith(extraPrefix) || header === extraPrefix)
-      throw new ApiError('BadRequest', `the header ${JSON.stringify(header)} of impersonation is not known`)
-    extra[decodeKey(header.slice(extraPrefix.length))] = listOf(value)
+      throw new ApiError('BadRequest', `the header ${quote(header)} of impersonation is not known`)
+    const values = listOf(value)
+    count += values.length
+    extra[decodeKey(header.slice(extraPrefix.length))] = values
   }
+  if (count > impersonationLimits.values)
+    throw new ApiError(
+      'BadRequest',
+      `the impersonated user has ${count} groups and extra values, at most ${impersonationLimits.values} are allowed`,
+    )
   const uid = textOf(headers['impersonate-uid'])
   return {
     name,
-    groups: listOf(headers['impersonate-group']),
+    groups,
     ...(uid !== '' && { uid }),
     ...(Object.keys(extra).length > 0 && { extra }),
   }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Origins } from '../../security/index.ts'
+import { checkHeaders } from '../header-bounds.ts'
 import type { Middleware } from '../request-state.ts'
 
 /** The same for every path: what a caller may do is decided when its request arrives. */
@@ -22,6 +23,7 @@ export function crossOrigin(origins: Origins): Middleware {
   return (ctx, next) => {
     const { req } = ctx
     const { headers } = req
+    checkHeaders(headers)
     origins.check(headers)
     const { origin } = headers
     if (origin === undefined) return next()
