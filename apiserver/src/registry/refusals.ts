@@ -102,7 +102,7 @@ export function fromStorageError(error: unknown): unknown {
   if (error instanceof StoreFullError) {
     return new ApiError(
       'ServiceUnavailable',
-      `the store is full and takes no writes: ${error.message}`,
+      `the store is full and takes only deletions: ${error.message}`,
       { retryAfterSeconds: 30 },
       { cause: error },
     )

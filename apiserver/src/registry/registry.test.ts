@@ -411,7 +411,7 @@ it('a full store refuses writes with 503 and the reason, and reads go on', async
   const onFull = new Registry({ storage: full, reservedDomain: 'setpoint.dev', cached: () => undefined })
   await expect(onFull.create(served, thing('b'), options)).rejects.toMatchObject({
     code: 503,
-    message: 'the store is full and takes no writes: its data would exceed 5 bytes',
+    message: 'the store is full and takes only deletions: its data would exceed 5 bytes',
     details: { retryAfterSeconds: 30 },
   })
   expect(await onFull.readLive(served, 'a')).toBeDefined()

@@ -39,7 +39,8 @@ export interface Storage {
 
   /**
    * Returns the revision of the store, and of the last transaction under this prefix (`written`). They differ if other
-   * programs write to the same etcd. A follower that has seen `written` has seen all changes up to `current`.
+   * programs write to the same etcd. A follower that has seen `written` has seen all changes up to `current`. In an empty
+   * store, and in a full etcd after a deletion, `written` is `current`.
    */
   head(options?: CallOptions): Promise<{ current: Revision; written: Revision }>
 
@@ -173,7 +174,7 @@ export class FutureRevisionError extends Error {
   override readonly name = 'FutureRevisionError'
 }
 
-/** The store has no space for more data: etcd's quota or a full disk. Reads still work. */
+/** The store has no space for more data: etcd's quota or a full disk. Reads and transactions of deletions still work. */
 export class StoreFullError extends Error {
   override readonly name = 'StoreFullError'
 }

@@ -21,6 +21,7 @@ export class CallError extends Error {
   override readonly name = 'CallError'
   /** gRPC status code. */
   readonly code: number
+  /** Empty if the failure is not that of one member. */
   readonly endpoint: string
   readonly #unsent: boolean
 
@@ -46,6 +47,11 @@ export class CallError extends Error {
       : new CallError(grpcStatus.unavailable, String(message), endpoint, { cause: error })
   }
 
+  /** Names the member, for messages. */
+  get place(): string {
+    return this.endpoint === '' ? 'etcd' : `etcd at ${this.endpoint}`
+  }
+
   /**
    * Returns true if the request certainly never left this process. The texts are grpc-js's. A text that it no longer
    * uses makes the request look sent, which is the safe side.
@@ -67,11 +73,20 @@ export class CallError extends Error {
   /**
    * Returns true if the call changed nothing and never will: it was unsent, or etcd rejected it before applying it.
    * "leader changed", "request timed out" and "proposal dropped" do not count: etcd had proposed those. A member says
-   * "no leader" before it looks at the request, because every call asks for a leader (see `EtcdClient`).
+   * "no leader" before it looks at the request, because every call asks for a leader (see `EtcdClient`). `noSpace` does
+   * not count either.
    */
   get refused(): boolean {
     if (this.unsent || refusingCodes.has(this.code) || noLeaderText.test(this.message)) return true
     return this.code === grpcStatus.resourceExhausted && refusingTexts.test(this.message)
+  }
+
+  /**
+   * Returns true if etcd is full. Usually nothing was changed, but etcd also responds so to the transactions that make it
+   * full, which it has applied (`quotaApplierV3`).
+   */
+  get noSpace(): boolean {
+    return this.code === grpcStatus.resourceExhausted && noSpaceText.test(this.message)
   }
 
   /** Returns true if etcd no longer accepts the token. */
@@ -108,23 +123,22 @@ const noSpaceText = /database space exceeded/
 /** Of the request: etcd's two texts, and grpc-js's. grpc-js reports a response over the limit as "Received message". */
 const tooLargeTexts =
   /request is too large|^grpc: received message larger than max|^Attempted to send message with a size/
-const refusingTexts = new RegExp(`${noSpaceText.source}|too many requests|${tooLargeTexts.source}`)
+const refusingTexts = new RegExp(`too many requests|${tooLargeTexts.source}`)
 
 /** What grpc-js appends to the reason of a failed connection. */
 const emptyNote = /\.? *Resolution note: $/
 
 /** Converts to an error of the contract. For a transaction, only once it is known that it did not happen. */
 export function toStorageError(error: CallError): Error {
-  const { code, message } = error
+  const { code, message, noSpace, place } = error
   const options = { cause: error }
   if (code === grpcStatus.outOfRange) {
     if (message.includes('compacted')) return new CompactedError(message)
     if (message.includes('future revision')) return new FutureRevisionError(message)
   }
-  if (code === grpcStatus.resourceExhausted && noSpaceText.test(message))
-    return new StoreFullError(message, options)
+  if (noSpace) return new StoreFullError(message, options)
   if (tooLargeTexts.test(message)) return new RangeError(message, options)
   if (code === grpcStatus.invalidArgument && /too many operations|duplicate key/.test(message))
     return new RangeError(message, options)
-  return new StoreUnavailableError(`etcd at ${error.endpoint}: ${message}`, options)
+  return new StoreUnavailableError(`${place}: ${message}`, options)
 }

@@ -23,7 +23,7 @@ import { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
 import { checkedHeader, toKeyValue } from './messages.ts'
 import { type LostTransaction, Outcomes, unknown } from './outcome.ts'
-import { decodeTransaction, encodeTransaction, TransactionIds } from './transaction.ts'
+import { decodeTransaction, encodeTransaction, type TipChange, TransactionIds } from './transaction.ts'
 import type { CallLimits } from './unary-call.ts'
 import { type Lineage, Watcher } from './watcher.ts'
 
@@ -102,7 +102,7 @@ class EtcdStorage implements Storage {
     return this.#read('head', '', options, async limits => {
       const { revision: current, response } = await this.#range({ key: this.#keyspace.tip }, limits)
       const [tip] = response.kvs
-      return { current, written: tip ? parseRevision(tip.mod_revision) : zeroRevision }
+      return { current, written: tip ? parseRevision(tip.mod_revision) : current }
     })
   }
 
@@ -157,16 +157,22 @@ class EtcdStorage implements Storage {
     return this.#call(operation, key, options, async limits => {
       let resends = 0
       let leaderless = 0
+      let tip: TipChange = 'put'
       for (;;) {
         limits.signal?.throwIfAborted()
-        const attempt = await this.#attempt(transaction, limits)
+        const attempt = await this.#attempt(transaction, tip, limits)
         if (attempt.result !== undefined) return attempt.result
         const { failure } = attempt
+        if (failure.noSpace) {
+          if (tip === 'delete' || !onlyDeletes(transaction)) throw failure
+          tip = 'delete'
+          continue
+        }
         // A member without a leader proposes nothing, so only the deadline bounds these attempts.
         const isCheap = failure.leaderless && failure.refused
         const pauseMs = resendPauseMs(isCheap ? leaderless++ : resends++)
         if (resends > etcdDefaults.resends || performance.now() + pauseMs >= limits.until) throw failure
-        await sleep(pauseMs)
+        await sleep(pauseMs, undefined, { signal: limits.signal }).catch(() => {})
       }
     })
   }
@@ -177,6 +183,7 @@ class EtcdStorage implements Storage {
    */
   async #attempt(
     transaction: Transaction,
+    tip: TipChange,
     limits: CallLimits,
   ): Promise<
     { readonly result: TransactionResult } | { readonly result?: undefined; readonly failure: CallError }
@@ -186,7 +193,7 @@ class EtcdStorage implements Storage {
       sentAfter: this.#seen,
       fence: this.#outcomes.fence,
     }
-    const request = encodeTransaction(this.#keyspace, transaction, lost.id, lost.fence)
+    const request = encodeTransaction(this.#keyspace, transaction, lost, tip)
     const isRead = transaction.onSuccess.length === 0
     try {
       const response = isRead
@@ -201,12 +208,13 @@ class EtcdStorage implements Storage {
     } catch (error) {
       const failure = CallError.from(error, '')
       if (isRead) throw failure
-      return this.#afterFailure(lost, failure, limits)
+      return this.#afterFailure(lost, tip, failure, limits)
     }
   }
 
   async #afterFailure(
     lost: LostTransaction,
+    tip: TipChange,
     failure: CallError,
     { until, signal }: CallLimits,
   ): Promise<{ readonly result: TransactionResult } | { readonly failure: CallError }> {
@@ -215,17 +223,22 @@ class EtcdStorage implements Storage {
       if (failure.leaderless || failure.code === grpcStatus.deadlineExceeded) return { failure }
       throw failure
     }
+    // The tip is gone, so the id is nowhere.
+    if (tip === 'delete') throw failure.noSpace ? failure : unknown(failure)
     const timeLeft = Math.max(0, Math.ceil(until - performance.now()))
     const ends = [AbortSignal.timeout(timeLeft), this.#closing.signal]
     const ended = AbortSignal.any(signal ? [...ends, signal] : ends)
     if (ended.aborted) throw unknown(failure)
-    this.#log?.warn(
-      { endpoint: failure.endpoint, reason: failure.message },
-      'no response to a transaction, looking up its outcome',
-    )
     let revision: Revision | undefined
     try {
-      revision = await this.#outcomes.of(lost, ended)
+      if (failure.noSpace) revision = await this.#outcomes.ofRefused(lost, { until, signal: ended })
+      else {
+        this.#log?.warn(
+          { endpoint: failure.endpoint, reason: failure.message },
+          'no response to a transaction, looking up its outcome',
+        )
+        revision = await this.#outcomes.of(lost, ended)
+      }
     } catch {
       throw unknown(failure)
     }
@@ -352,6 +365,10 @@ class EtcdStorage implements Storage {
   #learnSize(pairs: number, bytes: number): void {
     if (pairs > 0) this.#meanPairBytes = Math.max(bytes / pairs, 64)
   }
+}
+
+function onlyDeletes({ onSuccess }: Transaction): boolean {
+  return onSuccess.every(({ type }) => type === 'delete')
 }
 
 /** Describes a transaction by its first operation. Without operations it is a read. */

@@ -1,7 +1,8 @@
 /**
  * The keys of a storage in etcd: `<prefix>/` and the relative key. Two keys are reserved:
  *
- * - `tip`: every transaction with operations puts it, so its mod revision is that of the last write.
+ * - `tip`: every transaction with operations puts it, so its mod revision is that of the last write. While etcd is full,
+ *   deletions delete it.
  * - `fence`: every transaction with operations compares it, so a look-up can keep a lost one from happening later.
  *
  * They hold a few bytes, lie outside all prefixes that callers use, and are left out of lists that cover them.

@@ -16,6 +16,7 @@ import type { Endpoints } from './endpoints.ts'
 import type { Keyspace } from './keyspace.ts'
 import { checkedHeader } from './messages.ts'
 import type { TransactionIds } from './transaction.ts'
+import type { CallLimits } from './unary-call.ts'
 
 /** A transaction that was sent and got no usable response. */
 export interface LostTransaction {
@@ -32,6 +33,15 @@ interface Findings {
   readonly until: Revision
   /** The revisions of the lost transactions that happened, by their id in hex. */
   readonly happened: ReadonlyMap<string, Revision>
+}
+
+interface Replay {
+  /** Contains the tip. */
+  readonly range: { readonly key: Buffer; readonly range_end?: Buffer }
+  readonly after: Revision
+  readonly until: Revision
+  /** In hex. */
+  readonly ids: ReadonlySet<string>
 }
 
 interface Batch {
@@ -110,6 +120,29 @@ export class Outcomes {
     }
   }
 
+  /**
+   * Returns the revision of a transaction to which etcd responded that it is full, or undefined if it did not happen. Such
+   * a transaction cannot happen later, because it has a response. So no fence is needed, which a full etcd would refuse.
+   * @throws CallError, or the reason of the signal, if that cannot be found out.
+   */
+  async ofRefused(
+    { id, sentAfter }: LostTransaction,
+    limits: CallLimits & { readonly signal: AbortSignal },
+  ): Promise<Revision | undefined> {
+    const { tip: key } = this.#keyspace
+    const { kvs, header } = await this.#endpoints.ask(methods.range, { key }, limits)
+    const [tip] = kvs
+    const until = parseRevision(tip?.mod_revision ?? checkedHeader(header).revision)
+    if (until <= sentAfter) return undefined
+    if (tip?.value.equals(id)) return until
+    // If deletions have removed the tip, only the changes of all keys tell where it ends.
+    const { key: first, rangeEnd } = this.#keyspace.range('')
+    const range = tip === undefined ? { key: first, range_end: rangeEnd } : { key }
+    const name = id.toString('hex')
+    const replay = { range, after: sentAfter, until, ids: new Set([name]) }
+    return (await this.#replay(replay, limits.signal)).get(name)
+  }
+
   #join(lost: LostTransaction): Promise<Findings> {
     if (this.#open === undefined) {
       const batch: LostTransaction[] = []
@@ -133,7 +166,8 @@ export class Outcomes {
     const after = toRevision(Math.min(...lost.map(({ sentAfter }) => sentAfter)))
     const ids = new Set(lost.map(({ id }) => id.toString('hex')))
     if (after >= until) return { until, happened: new Map() }
-    const happened = await this.#whileLost(signal, () => this.#replay(after, until, ids, signal))
+    const replay = { range: { key: this.#keyspace.tip }, after, until, ids }
+    const happened = await this.#whileLost(signal, () => this.#replay(replay, signal))
     return { until, happened }
   }
 
@@ -161,13 +195,8 @@ export class Outcomes {
     return revision
   }
 
-  /** Reads the changes of the tip between two revisions. It was put at the second, which ends the replay. */
-  async #replay(
-    after: Revision,
-    until: Revision,
-    ids: ReadonlySet<string>,
-    signal: AbortSignal,
-  ): Promise<Map<string, Revision>> {
+  /** Reads the changes of the tip between two revisions. The range has a change at the second, which ends the replay. */
+  async #replay({ range, after, until, ids }: Replay, signal: AbortSignal): Promise<Map<string, Revision>> {
     const connection = this.#endpoints.dial()
     const found = new Map<string, Revision>()
     const patienceMs = etcdDefaults.watchProbeTimeoutMs
@@ -176,7 +205,7 @@ export class Outcomes {
     signal.addEventListener('abort', close, { once: true })
     try {
       const stream = await connection.watch(
-        { key: this.#keyspace.tip, start_revision: after + 1 },
+        { ...range, start_revision: after + 1 },
         { until: performance.now() + patienceMs, signal },
       )
       for await (const { canceled, compact_revision, cancel_reason, events } of stream) {
@@ -188,8 +217,8 @@ export class Outcomes {
           throw new CallError(code, isCompacted ? 'compacted' : cancel_reason, connection.endpoint)
         }
         for (const { kv } of events) {
-          const id = kv.value.toString('hex')
           const revision = parseRevision(kv.mod_revision)
+          const id = kv.key.equals(this.#keyspace.tip) ? kv.value.toString('hex') : ''
           if (ids.has(id)) found.set(id, revision)
           if (revision >= until) return found
         }
@@ -213,7 +242,7 @@ export class Outcomes {
 
 export function unknown(failure: CallError): OutcomeUnknownError {
   return new OutcomeUnknownError(
-    `no response from etcd at ${failure.endpoint} to a transaction, which may have happened: ${failure.message}`,
+    `no response from ${failure.place} to a transaction, which may have happened: ${failure.message}`,
     { cause: failure },
   )
 }

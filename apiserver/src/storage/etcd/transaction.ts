@@ -19,15 +19,21 @@ export class TransactionIds {
 }
 
 /**
- * Encodes a transaction for etcd. One with operations also compares the fence, puts the tip, and reads the fence if it
+ * What a transaction does to the tip. `delete` is for a full etcd, which refuses every put: until the next put, every
+ * revision of etcd counts as written.
+ */
+export type TipChange = 'put' | 'delete'
+
+/**
+ * Encodes a transaction for etcd. One with operations also compares the fence, changes the tip, and reads the fence if it
  * is refused.
  * @throws RangeError if the transaction exceeds `storageLimits` or touches the storage's own keys.
  */
 export function encodeTransaction(
   keyspace: Keyspace,
   transaction: Transaction,
-  id: Buffer,
-  fence: Revision,
+  { id, fence }: { readonly id: Buffer; readonly fence: Revision },
+  tip: TipChange,
 ): ITxnRequest {
   const { compares, onSuccess, onFailure = [] } = transaction
   if (Math.max(compares.length, onSuccess.length) > storageLimits.transactionItems)
@@ -37,7 +43,8 @@ export function encodeTransaction(
   const failure = onFailure.map(key => ({ request_range: { key: keyspace.encode(key) } }))
   if (success.length > 0) {
     compare.push(compareOf(keyspace.fence, fence))
-    success.push({ request_put: { key: keyspace.tip, value: id } })
+    const { tip: key } = keyspace
+    success.push(tip === 'put' ? { request_put: { key, value: id } } : { request_delete_range: { key } })
     failure.push({ request_range: { key: keyspace.fence } })
   }
   return { compare, success, failure }

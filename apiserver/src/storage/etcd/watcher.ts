@@ -150,7 +150,8 @@ export class Watcher {
     const { keyspace, until, signal } = this.#options
     if (until === undefined) return Number.POSITIVE_INFINITY
     const { kvs } = await connection.call(methods.range, { key: keyspace.tip }, probeLimits(signal))
-    return Math.min(until, Number(kvs[0]?.mod_revision ?? 0))
+    // Without a tip, as in a full etcd, there is a change at every revision, unless other programs write to this etcd.
+    return Math.min(until, Number(kvs[0]?.mod_revision ?? until))
   }
 
   #receive(response: IWatchResponse, connection: Connection): WatchBatch | undefined {
@@ -162,7 +163,8 @@ export class Watcher {
     // Responses to progress requests belong to no watcher, and overtake changes on older servers.
     if (response.watch_id === '-1') return undefined
     const { tip } = this.#options.keyspace
-    this.#tip = response.events.findLast(({ kv }) => kv.key.equals(tip))?.kv ?? this.#tip
+    const lastTip = response.events.findLast(({ kv }) => kv.key.equals(tip))
+    if (lastTip !== undefined) this.#tip = lastTip.type === 'Delete' ? undefined : lastTip.kv
     const last = response.events.at(-1)
     if (last === undefined) {
       const revision = parseRevision(checkedHeader(response.header).revision)
