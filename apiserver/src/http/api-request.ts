@@ -40,8 +40,10 @@ export interface ApiRequest {
   readBody(): Promise<Buffer>
   /** Called with the decoded body, before anything changes it. */
   readonly onDocument?: (document: unknown) => void
-  /** Aborts when the client no longer waits for the response. */
+  /** Aborts when the client no longer waits for the response. Undefined for requests that are usually short. */
   readonly signal?: AbortSignal
+  /** Returns such a signal for any request. Making one takes several microseconds. */
+  whenGone?(): AbortSignal | undefined
 }
 
 export interface ApiResponse {

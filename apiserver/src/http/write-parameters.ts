@@ -81,6 +81,7 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
     manager: readManager(request),
     rights,
     signal,
+    whenGone: () => request.whenGone?.(),
   }
 }
 

@@ -87,6 +87,7 @@ export class LoopbackTransport implements Transport {
         },
         onDocument: audited?.onDocument,
         signal,
+        whenGone: () => signal,
       })
     } catch (thrown) {
       if (signal?.aborted) audited?.completed({ code: undefined })

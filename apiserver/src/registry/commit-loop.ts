@@ -17,10 +17,11 @@ import {
 } from '../model/index.ts'
 import type { KeyValue, Storage } from '../storage/index.ts'
 import type { Draft } from './object-draft.ts'
-import { conflict, notFound, withApiErrors } from './refusals.ts'
+import { notFound, withApiErrors } from './refusals.ts'
+import type { Contention, WriteAttempts } from './write-attempts.ts'
 import type { WriteOptions, WriteResult } from './write-options.ts'
 import type { Write } from './write-plan.ts'
-import { type ReadyWrite, transactionDefaults, type WriteTransactions } from './write-transaction.ts'
+import type { ReadyWrite, WriteTransactions } from './write-transaction.ts'
 
 /** An object in the cache, as a write needs it. */
 interface CachedObject {
@@ -61,17 +62,26 @@ export interface Decision {
  *       live read ──other revision──▶ decide ──refused, unchanged──▶ done
  *           └───────same revision──▶ done
  *
+ * A change that has lost twice waits, and then starts again (`write-attempts.ts`).
+ *
  * Every refusal rests on a live read of the store, because the cache may be behind. One that was decided on the cached
  * object stands if the store has the same revision. All methods reject with ApiError.
  */
 export class CommitLoop {
   readonly #storage: Storage
   readonly #transactions: WriteTransactions
+  readonly #contention: Contention
   readonly #cached: CacheLookup
 
-  constructor(storage: Storage, transactions: WriteTransactions, cached: CacheLookup) {
+  constructor(
+    storage: Storage,
+    transactions: WriteTransactions,
+    contention: Contention,
+    cached: CacheLookup,
+  ) {
     this.#storage = storage
     this.#transactions = transactions
+    this.#contention = contention
     this.#cached = cached
   }
 
@@ -80,19 +90,40 @@ export class CommitLoop {
    * one leads to no transaction or the transaction loses the comparison.
    * The errors of a transaction are final: one with an unknown outcome must not be sent again.
    * @param decide returns undefined if nothing changes, and throws to refuse
+   * @param how.isConditional true if the request names the version that it changes. It waits for no other write, because
+   *   that would make it fail
+   * @param how.attempts the attempts of the same request so far. Default: none
+   * @throws ApiError 429 if other writes always come first
    */
   async run(
     served: ServedModel,
     key: ObjectKey,
     decide: (current: Current) => Decision | undefined,
     options: WriteOptions,
+    how: { readonly isConditional: boolean; readonly attempts?: WriteAttempts },
+  ): Promise<WriteResult> {
+    const { isConditional, attempts = this.#contention.begin(served, key, options) } = how
+    try {
+      if (!isConditional && attempts.isContended) await attempts.again()
+      return await this.#run(served, key, decide, options, isConditional, attempts)
+    } finally {
+      attempts.end()
+    }
+  }
+
+  async #run(
+    served: ServedModel,
+    key: ObjectKey,
+    decide: (current: Current) => Decision | undefined,
+    options: WriteOptions,
+    isConditional: boolean,
+    attempts: WriteAttempts,
   ): Promise<WriteResult> {
     const { version = served.hub } = options
     const name = served.nameIn(key)
-    const cached = this.#cached(served, key)
-    let current = cached && fromCache(served, cached)
-    current ??= await this.read(served, key, options)
-    for (let attempt = 1; ; attempt++) {
+    let current = this.#readCached(served, key) ?? (await this.read(served, key, options))
+    let hasLost = false
+    for (;;) {
       if (current === undefined) throw notFound(served, key)
       let decision: Decision | undefined
       let ready: ReadyWrite | undefined
@@ -117,16 +148,23 @@ export class CommitLoop {
         if (refusal !== undefined) throw refusal.error
         return { key, bytes: bytesIn(served, version, name, current), warnings: [] }
       }
-      const outcome = await this.#transactions.commit(ready, options)
+      const outcome = await this.#transactions.commit(ready, options, attempts)
       if (outcome.stored) {
         const { warnings } = decision.draft
         const revision = options.dryRun ? current.revision : outcome.revision
         return { key, bytes: wireBytes(shown.version, name, Buffer.from(shown.json), revision), warnings }
       }
-      if (attempt === transactionDefaults.attempts)
-        throw conflict(served, key, 'the object keeps changing; try again')
-      current = toCurrent(served, name, outcome.current)
+      if (hasLost && !isConditional) {
+        await attempts.again()
+        current = this.#readCached(served, key) ?? (await this.read(served, key, options))
+      } else current = toCurrent(served, name, outcome.current)
+      hasLost = !hasLost
     }
+  }
+
+  #readCached(served: ServedModel, key: ObjectKey): Current | undefined {
+    const cached = this.#cached(served, key)
+    return cached && fromCache(served, cached)
   }
 
   /** Reads an object from the store, not from the cache. */

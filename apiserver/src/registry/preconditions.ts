@@ -3,6 +3,14 @@ import { echo, quote, type ServedModel } from '../model/index.ts'
 import { badRequest, conflict } from './refusals.ts'
 import type { Preconditions } from './write-options.ts'
 
+/** The fields of an object's metadata with its version. */
+export const versionFields = ['version', 'resourceVersion'] as const
+
+/** Returns true if the metadata of an update has a version. */
+export function hasVersion(given: { version?: string; resourceVersion?: string }): boolean {
+  return versionFields.some(field => given[field] !== undefined)
+}
+
 /**
  * Reads the preconditions in an update's metadata. If `version` and `resourceVersion` differ, `resourceVersion` decides:
  * Kubernetes clients change it and carry the other along.
@@ -14,7 +22,7 @@ export function preconditionsOf(given: {
   resourceVersion?: string
 }): Preconditions {
   const fields: string[] = []
-  for (const field of ['version', 'resourceVersion'] as const) {
+  for (const field of versionFields) {
     const version = given[field]
     if (version === undefined) continue
     if (!isVersion(version))

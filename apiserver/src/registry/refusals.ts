@@ -55,6 +55,12 @@ export function conflict(served: ServedModel, key: ObjectKey, why: string): ApiE
   return new ApiError('Conflict', message, detailsOf(served, key))
 }
 
+/** Refuses a write that other writes of its object have kept from succeeding. */
+export function outpaced(served: ServedModel, key: ObjectKey): ApiError {
+  const message = `other writes to ${shown(served, key)} always came first: nothing was changed, try again`
+  return new ApiError('TooManyRequests', message, { ...detailsOf(served, key), retryAfterSeconds })
+}
+
 /** Reports all violations together. The message spells out the first few. */
 export function invalid(served: ServedModel, name: string, causes: Causes): ApiError {
   const { reported, overflows } = causes

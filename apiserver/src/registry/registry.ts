@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import {
   ApiError,
   finalizersForDeletion,
@@ -37,12 +38,13 @@ import {
   type StoredView,
 } from './object-draft.ts'
 import { applyPatch, changesMetadata, type Patch } from './patch.ts'
-import { checkPreconditions, preconditionsOf } from './preconditions.ts'
+import { checkPreconditions, hasVersion, preconditionsOf, versionFields } from './preconditions.ts'
 import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refusals.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { UniqueIndexRecords } from './unique-index-record.ts'
+import { Contention, type WriteAttempts } from './write-attempts.ts'
 import type { Deletion, WriteOptions, WriteResult } from './write-options.ts'
-import { transactionDefaults, WriteTransactions } from './write-transaction.ts'
+import { WriteTransactions } from './write-transaction.ts'
 
 export const registryDefaults = Object.freeze({
   /** Names tried for one generateName, as in Kubernetes. */
@@ -61,10 +63,11 @@ const suffixAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
 export class Registry {
   readonly records: UniqueIndexRecords
   readonly #storage: Storage
-  readonly #now: () => number
+  readonly #clock: Clock
   readonly #reservedDomain: string
   readonly #namespaces: Namespaces | undefined
   readonly #transactions: WriteTransactions
+  readonly #contention: Contention
   readonly #commits: CommitLoop
 
   /**
@@ -76,16 +79,17 @@ export class Registry {
     reservedDomain: string
     cached?: CacheLookup
     namespaces?: Namespaces
-    now?: () => number
+    clock?: Clock
   }) {
-    const { storage, reservedDomain, cached = () => undefined, namespaces, now = Date.now } = options
+    const { storage, reservedDomain, cached = () => undefined, namespaces, clock = systemClock } = options
     this.#namespaces = namespaces
     this.#storage = storage
     this.#reservedDomain = reservedDomain
-    this.#now = now
+    this.#clock = clock
     this.records = new UniqueIndexRecords(storage)
     this.#transactions = new WriteTransactions(storage, this.records)
-    this.#commits = new CommitLoop(storage, this.#transactions, cached)
+    this.#contention = new Contention(clock)
+    this.#commits = new CommitLoop(storage, this.#transactions, this.#contention, cached)
   }
 
   async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
@@ -122,9 +126,10 @@ export class Registry {
     client: ClientObject,
     options: WriteOptions,
     managedFields?: BareMeta['managedFields'],
+    attempts?: WriteAttempts,
   ): Promise<WriteResult> {
     const draft = draftCreation(served, name, client, options, {
-      now: this.#now(),
+      now: this.#clock.now(),
       reservedDomain: this.#reservedDomain,
       managedFields,
     })
@@ -145,7 +150,12 @@ export class Registry {
       indexed: true,
       ...(namespaces && { guard: (isLive: boolean) => namespaces.admit(served, key, isLive) }),
     }
-    const outcome = await this.#transactions.commit(await this.#transactions.prepare(write), options)
+    const ready = await this.#transactions.prepare(write)
+    const outcome = await this.#transactions.commit(
+      ready,
+      options,
+      attempts ?? this.#contention.begin(served, key, options),
+    )
     if (!outcome.stored) {
       const holder = outcome.current && decodeStored(outcome.current.value).object
       throw nameTaken(served, key, holder?.metadata.deletionTimestamp !== undefined)
@@ -171,6 +181,7 @@ export class Registry {
       key,
       current => this.#draftUpdate(served, current, client, scope, options, viewOf(version, current)),
       options,
+      { isConditional: hasVersion(client.meta) },
     )
     return withWarnings(client, result)
   }
@@ -195,11 +206,11 @@ export class Registry {
         warnings = client.warnings
         checkIdentity(served, key, client.meta)
         // Only a version in the patch itself is a precondition.
-        for (const field of ['version', 'resourceVersion'] as const)
-          if (!changesMetadata(patch, field)) delete client.meta[field]
+        for (const field of versionFields) if (!changesMetadata(patch, field)) delete client.meta[field]
         return this.#draftUpdate(served, current, client, scope, options, seen)
       },
       options,
+      { isConditional: versionFields.some(field => changesMetadata(patch, field)) },
     )
     return withWarnings({ warnings }, result)
   }
@@ -234,7 +245,8 @@ export class Registry {
       if (applied === undefined) throw invalid(served, served.nameIn(key), causes)
       return { client: readClientObject(version, applied.object), managedFields: applied.managedFields }
     }
-    for (let attempt = 1; ; attempt++) {
+    const attempts = this.#contention.begin(served, key, options)
+    for (;;) {
       try {
         const result = await this.#commits.run(
           served,
@@ -248,6 +260,7 @@ export class Registry {
             return this.#draftUpdate(served, current, client, scope, options, seen, () => managedFields)
           },
           options,
+          { isConditional: hasVersion(config.meta), attempts },
         )
         return withWarnings(config, result)
       } catch (error) {
@@ -263,10 +276,11 @@ export class Registry {
         const { namespace } = splitObjectKey(key)
         const creation = served.indexes.isNamespaced ? { ...options, namespace } : options
         const name = served.nameIn(key)
-        const result = await this.#createNamed(served, name, client, creation, managedFields)
+        const result = await this.#createNamed(served, name, client, creation, managedFields, attempts)
         return { ...withWarnings(config, result), isCreated: true }
       } catch (error) {
-        if (!isNameTaken(error) || attempt === transactionDefaults.attempts) throw error
+        if (!isNameTaken(error)) throw error
+        await attempts.pause()
       }
     }
   }
@@ -274,7 +288,7 @@ export class Registry {
   #managedWrite(served: ServedModel, scope: Scope, options: WriteOptions): ManagedWrite {
     const { version = served.hub } = options
     const manager = options.manager?.() ?? options.plugin ?? 'unknown'
-    return { served, version, scope, manager, now: this.#now() }
+    return { served, version, scope, manager, now: this.#clock.now() }
   }
 
   /** Returns undefined for an object without managed fields: it is not tracked. */
@@ -337,11 +351,12 @@ export class Registry {
         served.rules?.checkDeletion?.(object)
         const finalizers = finalizersForDeletion(metadata.finalizers, deletion.propagation)
         if (finalizers.length > 0 || served.rules?.holds?.(object))
-          return { draft: draftDeletionMark(served, current, finalizers, this.#now()), removes: false }
+          return { draft: draftDeletionMark(served, current, finalizers, this.#clock.now()), removes: false }
         const draft = { object, json: encodeObject(object), reservations, isIndexed: false, warnings: [] }
         return { draft, removes: true }
       },
       options,
+      { isConditional: deletion.versions !== undefined && deletion.versions.length > 0 },
     )
   }
 

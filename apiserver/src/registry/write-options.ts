@@ -39,6 +39,11 @@ export interface WriteOptions {
   /** The namespace of a new object, if its kind is namespaced. */
   readonly namespace?: string
   readonly signal?: AbortSignal
+  /**
+   * Returns a signal that is aborted when the caller has left. It is called by writes that have to wait for others; most
+   * writes need not pay for a signal.
+   */
+  readonly whenGone?: () => AbortSignal | undefined
 }
 
 /** The server itself, as hooks, roles and the audit log see it. */

@@ -1,17 +1,13 @@
 import { type Revision, type StatusCause, zeroRevision } from '@setpoint/controller-runtime/api'
 import { filterReservations, quote, uniqueIndexName } from '../model/index.ts'
 import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
-import { conflict, valuesTaken, withApiErrors } from './refusals.ts'
+import { valuesTaken, withApiErrors } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import type { InForce, UniqueIndexRecords } from './unique-index-record.ts'
+import type { WriteAttempts } from './write-attempts.ts'
 import type { WriteOptions } from './write-options.ts'
 import { type PlannedReservation, planWrite, type Write, type WritePlan } from './write-plan.ts'
-
-export const transactionDefaults = Object.freeze({
-  /** Attempts at one write before it fails with a conflict. Each lost attempt means that another write succeeded. */
-  attempts: 50,
-})
 
 /** A write that is ready for its first transaction. */
 export interface ReadyWrite {
@@ -55,14 +51,14 @@ export class WriteTransactions {
    * Runs one write as one transaction. Retries only after a stale record of unique indexes or an orphaned reservation.
    * @returns the current object if it is not the one that the write started from
    */
-  async commit(ready: ReadyWrite, options: WriteOptions): Promise<Outcome> {
+  async commit(ready: ReadyWrite, options: WriteOptions, attempts: WriteAttempts): Promise<Outcome> {
     const { write } = ready
     const { served, previous } = write
     const key = served.keyOf(write.key)
     const recordKey = this.#records.keyOf(served)
     let { plan, inForce, guard } = ready
     const staleReservations = new Map<string, Revision>()
-    for (let attempt = 1; ; attempt++) {
+    for (;;) {
       const compares: Compare[] = [{ key, modRevision: previous?.revision ?? zeroRevision }]
       if (inForce !== undefined) compares.push({ key: recordKey, modRevision: inForce.revision })
       if (guard !== undefined) compares.push(guard)
@@ -85,8 +81,7 @@ export class WriteTransactions {
       const current = now.get(key)
       if ((current?.modRevision ?? zeroRevision) !== (previous?.revision ?? zeroRevision))
         return { stored: false, current }
-      if (attempt === transactionDefaults.attempts)
-        throw conflict(served, write.key, 'its unique values keep changing hands; try again')
+      await attempts.pause()
       if (inForce !== undefined && now.get(recordKey)?.modRevision !== inForce.revision) {
         const { stored } = inForce
         inForce = await withApiErrors(this.#records.refresh(served))

@@ -58,8 +58,12 @@ class ObjectRequest implements ApiRequest {
   }
 
   get signal(): AbortSignal | undefined {
-    // A request for one object is short and needs no signal.
+    // A request for one object is short, unless others write the same object.
     if (this.path.name !== undefined || this.method === 'POST') return undefined
+    return this.whenGone()
+  }
+
+  whenGone(): AbortSignal {
     this.#signal ??= abortedByClose(this.#ctx.req, this.#ctx.res)
     return this.#signal
   }

@@ -1,4 +1,5 @@
 import { defineModel, parseRevision } from '@setpoint/controller-runtime/api'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { expect, test, vi } from 'vitest'
 import { openRooms, type Rooms } from '../../../../test/support/rooms.ts'
 import { defaultWriteOptions, Registry } from '../index.ts'
@@ -31,8 +32,8 @@ const setModel = defineModel({
 
 /** A registry whose clock the test sets. */
 function setUp({ storage, served }: Rooms) {
-  const clock = { now: 0 }
-  const registry = new Registry({ storage, reservedDomain: 'setpoint.dev', now: () => clock.now })
+  const clock = new FakeClock(0)
+  const registry = new Registry({ storage, reservedDomain: 'setpoint.dev', clock })
   const apply = async (spec: object, manager = 'one') => {
     const document = { apiVersion: 'test.example.com/v1', kind: 'Thing', metadata: { name: 'a' }, spec }
     const options = { ...defaultWriteOptions, manager: () => manager }
@@ -50,7 +51,7 @@ test('an apply that changes nothing keeps version and times, also if a hook chan
   await using rooms = await openRooms(model)
   const { clock, apply } = setUp(rooms)
   const first = await apply({ title: ' x ', n: 1 })
-  clock.now = 60_000
+  clock.jump(60_000)
   expect(await apply({ title: ' x ', n: 1 })).toEqual(first)
 })
 
@@ -58,10 +59,10 @@ test('an entry has the time when its manager last changed a value or its fields'
   await using rooms = await openRooms(model)
   const { clock, apply } = setUp(rooms)
   await apply({ n: 1 })
-  clock.now = 60_500
+  clock.jump(60_500)
   const changed = await apply({ n: 2 })
   expect(changed.times).toEqual({ one: '1970-01-01T00:01:00Z' })
-  clock.now = 120_000
+  clock.jump(59_500)
   const shared = await apply({ n: 2 }, 'two')
   expect(shared.times).toEqual({ one: '1970-01-01T00:01:00Z', two: '1970-01-01T00:02:00Z' })
 })
