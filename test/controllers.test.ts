@@ -1,7 +1,11 @@
+import { copyFile, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
+import { makeCertificates } from './support/certificates.ts'
 import { fieldsOf } from './support/json.ts'
 import { gadgetsOf, pluginsPath, turnsOf } from './support/kinds.ts'
+import { SecureApi } from './support/secure-api.ts'
 import { type Running, spawnProgram, startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture, eventually, startWorld, stores, type World } from './support/worlds.ts'
@@ -235,6 +239,64 @@ describe('the role controllers', () => {
     await startControllers(world)
     await world.server.restart()
     await isReady(gadgets, 'a', 'a@example.com')
+  })
+})
+
+describe('over TLS, when the CA of the server is replaced', () => {
+  /** A server, its certificate's files, and a file with the CA certificates to trust. */
+  async function serveTls() {
+    const [old, next] = await Promise.all([makeCertificates(), makeCertificates()])
+    for (const { folder } of [old, next]) cleanups.push(() => rm(folder, { recursive: true, force: true }))
+    const ca = join(old.folder, 'trusted.pem')
+    await copyFile(old.ca, ca)
+    const args = ['--role', 'apiserver', '--tls-cert', old.cert, '--tls-key', old.key]
+    const world = await startWorld('embedded', ['demo-plugin'], { args })
+    cleanups.push(() => world.end())
+    return { world, old, next, ca, bundle: `${await readFile(old.ca)}${await readFile(next.ca)}` }
+  }
+
+  const run = (...args: string[]) => {
+    const running = spawnProgram(args)
+    cleanups.push(() => running.kill('SIGKILL'))
+    return running
+  }
+
+  it('controllers go on without a restart', async () => {
+    const { world, old, next, ca, bundle } = await serveTls()
+    const { server, plugins } = world
+    const running = run(
+      ...['serve', '--role', 'controllers', '--server', server.url, '--server-ca', ca],
+      ...plugins.flatMap(dir => ['--plugin', dir]),
+    )
+    await running.says(/became leader/, 'stderr')
+    const reloads = () => running.stderr.match(/reloaded the CA certificates of the server/g) ?? []
+    await writeFile(ca, '')
+    await running.says(/failed to reload the CA certificates of the server, keeping the old ones/, 'stderr')
+    await writeFile(ca, bundle)
+    await eventually(() => expect(reloads()).toHaveLength(1))
+    await copyFile(next.cert, old.cert)
+    await copyFile(next.key, old.key)
+    await eventually(() => expect(server.stderr()).toContain('reloaded the certificate'))
+    await copyFile(next.ca, ca)
+    await eventually(() => expect(reloads()).toHaveLength(2))
+    // Ends every connection.
+    await server.restart()
+    const api = new SecureApi(server.url, await readFile(next.ca, 'utf8'))
+    const gadgets = gadgetsOf(api)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await isReady(gadgets, 'a', 'a@example.com')
+  })
+
+  it('a process that renews a token trusts the CA that it finds later', async () => {
+    const { world, next, ca, bundle } = await serveTls()
+    await copyFile(next.ca, ca)
+    const keeper = run(
+      ...['service-account-token', 'setpoint-system/controllers', '--server', world.server.url],
+      ...['--server-ca', ca, '--renew', '--output', join(next.folder, 'token')],
+    )
+    await keeper.says(/failed to renew the token/, 'stderr')
+    await writeFile(ca, bundle)
+    await keeper.says(/wrote a new token/, 'stderr')
   })
 })
 

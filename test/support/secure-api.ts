@@ -2,16 +2,16 @@ import https from 'node:https'
 import { text } from 'node:stream/consumers'
 import { Api, type Received, type Sent } from './api.ts'
 
-/** A client of a server with a CA of its own, which `fetch` would not accept. Sends a token. */
+/** A client of a server with a CA of its own, which `fetch` would not accept. Sends a token if there is one. */
 export class SecureApi extends Api {
   readonly #agent: https.Agent
   readonly #headers: Readonly<Record<string, string>>
 
   /** @param ca in PEM format */
-  constructor(url: string, ca: string, token: string) {
+  constructor(url: string, ca: string, token?: string) {
     super(url)
     this.#agent = new https.Agent({ ca })
-    this.#headers = { authorization: `Bearer ${token}` }
+    this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
   }
 
   protected override send(url: string, sent: Sent): Promise<Received> {

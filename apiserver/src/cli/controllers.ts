@@ -21,7 +21,7 @@ import {
 } from '../plugins/index.ts'
 import { warnIfReadableByAll } from '../security/index.ts'
 import type { ControllersOptions } from './options.ts'
-import { serverTransport } from './server-transport.ts'
+import { lastingTransport } from './server-transport.ts'
 import { withinTime } from './within-time.ts'
 
 export const controllersDefaults = Object.freeze({
@@ -52,7 +52,7 @@ export async function startControllers(
 ): Promise<RunningControllers> {
   const { server, serverToken } = options
   if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, log)
-  const transport = serverTransport(options)
+  const { transport, close } = lastingTransport(options, log)
   await requireLeases(transport, server)
   const { lease, reservedDomain } = options
   const registry = new Registry()
@@ -97,6 +97,7 @@ export async function startControllers(
       await plugins.stop()
       await specs.stop()
       await health?.close()
+      close()
     },
     reloadPlugin: label => plugins.reload(label),
   }

@@ -35,20 +35,25 @@ function readPem(text: string, readFile: ReadFile): string {
 /** Returns the text of a PEM file with one or more CA certificates. */
 export function readAuthorities(text: string, readFile: ReadFile): string {
   const pem = readPem(text, readFile)
-  const whole = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
+  checkAuthorities({ path: text, text: pem })
+  return pem
+}
+
+/** @throws UsageError if a PEM file has anything else than whole certificates, or none */
+export function checkAuthorities({ path, text }: NamedText): void {
+  const whole = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
   // Node silently ignores certificates that are cut off.
-  if (whole.length !== pem.split('-----BEGIN ').length - 1)
-    throw new UsageError(`${quote(text)} is not a PEM file of whole certificates and nothing else`)
+  if (whole.length === 0 || whole.length !== text.split('-----BEGIN ').length - 1)
+    throw new UsageError(`${quote(path)} is not a PEM file of whole certificates and nothing else`)
   for (const [at, each] of whole.entries()) {
     try {
       new X509Certificate(each)
     } catch (error) {
-      throw new UsageError(`${quote(text)}: certificate ${at + 1} in it cannot be read: ${reasonOf(error)}`, {
+      throw new UsageError(`${quote(path)}: certificate ${at + 1} in it cannot be read: ${reasonOf(error)}`, {
         cause: error,
       })
     }
   }
-  return pem
 }
 
 /** Reads CA certificates that may be renewed while the server runs. */

@@ -4,7 +4,6 @@ import { watchLimitDefaults } from '../watch/watch-limits.ts'
 import { type CommandName, type Flag, type ValueFlag, value } from './flag.ts'
 import { auditFlags } from './flags-audit.ts'
 import {
-  readAuthorities,
   readAuthoritiesFile,
   readOwnTokenFile,
   readPemFile,
@@ -85,9 +84,10 @@ export const flags = Object.freeze({
   serverCa: value({
     name: 'server-ca',
     placeholder: 'FILE',
-    description: "CA certificates (PEM) for the API server's certificate",
+    description:
+      "CA certificates (PEM) for the API server's certificate; a process that keeps running reloads them when they change",
     commands: ['serve', 'kubeconfig', 'service-account-token'],
-    read: readAuthorities,
+    read: readAuthoritiesFile,
   }),
   token: value({
     name: 'token',

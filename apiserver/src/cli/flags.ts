@@ -103,7 +103,7 @@ function kubeconfigOptions(settings: Settings): KubeconfigOptions {
   const certificate = keyPair(settings, flags.clientCertificate, flags.clientKey)
   return {
     server: settings.optional(flags.kubeconfigServer) ?? listeningUrl(settings),
-    ca: settings.optional(flags.serverCa),
+    ca: settings.optional(flags.serverCa)?.text,
     token: settings.optional(flags.token) ?? settings.optional(flags.kubeconfigTokenFile),
     certificate: certificate && { cert: certificate.cert.text, key: certificate.key.text },
     output: settings.optional(flags.outputFile),

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { HttpTransport } from '@setpoint/controller-runtime'
-import { isToken, type NamedText } from './flags-files.ts'
+import { HttpTransport, type Logger } from '@setpoint/controller-runtime'
+import { FileWatch } from '../security/index.ts'
+import { checkAuthorities, isToken, type NamedText } from './flags-files.ts'
 
 /** The server that a command calls. */
 export interface ServerConnection {
@@ -9,15 +10,65 @@ export interface ServerConnection {
   /** Bearer token for the API. */
   readonly serverToken: NamedText | undefined
   /** CA certificates (PEM) for the API. */
-  readonly serverCa: string | undefined
+  readonly serverCa: NamedText | undefined
 }
 
-/** Returns a transport that reads the file with the token for each request, because tokens are renewed. */
-export function serverTransport({ server, serverToken, serverCa }: ServerConnection): HttpTransport {
+/**
+ * Returns a transport that reads the file with the token for each request, because tokens are renewed.
+ * @param ca returns the CA certificates for new connections. Default: those of the start
+ */
+export function serverTransport(
+  { server, serverToken, serverCa }: ServerConnection,
+  ca = () => serverCa?.text,
+): HttpTransport {
   return new HttpTransport({
     server,
     token: serverToken && tokenReader(serverToken),
-    tls: { ca: serverCa },
+    tls: () => ({ ca: ca() }),
+  })
+}
+
+/** A transport for a process that runs until it is stopped. */
+export interface LastingTransport {
+  readonly transport: HttpTransport
+  close(): void
+}
+
+/**
+ * Returns a transport that also follows the file with the CA certificates. If the file is unusable, that is logged and the
+ * old certificates stay in use.
+ */
+export function lastingTransport(connection: ServerConnection, log: Logger): LastingTransport {
+  const { serverCa } = connection
+  let ca = serverCa?.text
+  const transport = serverTransport(connection, () => ca)
+  const use = (text: string) => {
+    ca = text
+  }
+  const file = serverCa && watchAuthorities(serverCa, use, log)
+  return {
+    transport,
+    close() {
+      file?.close()
+      transport.close()
+    },
+  }
+}
+
+function watchAuthorities({ path, text }: NamedText, use: (text: string) => void, log: Logger): FileWatch {
+  return new FileWatch({
+    paths: [path],
+    known: [text],
+    failed: error =>
+      log.error(
+        { path, err: error },
+        'failed to reload the CA certificates of the server, keeping the old ones',
+      ),
+    changed: ([changed = '']) => {
+      checkAuthorities({ path, text: changed })
+      use(changed)
+      log.info({ path }, 'reloaded the CA certificates of the server')
+    },
   })
 }
 

@@ -5,7 +5,7 @@ import { warnIfReadableByAll } from '../security/index.ts'
 import type { ServiceAccountTokenOptions } from './options.ts'
 import { replaceSecretFile } from './secret-file.ts'
 import type { Started } from './serve.ts'
-import { serverTransport } from './server-transport.ts'
+import { lastingTransport, serverTransport } from './server-transport.ts'
 import { type IssuedToken, renewToken } from './token-renewal.ts'
 
 /**
@@ -36,7 +36,7 @@ export async function serviceAccountToken(options: ServiceAccountTokenOptions): 
 function keepToken(options: ServiceAccountTokenOptions, path: string, logger: Logger): Started {
   const { account, serverToken } = options
   if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, logger)
-  const transport = serverTransport(options)
+  const { transport, close } = lastingTransport(options, logger)
   const stopping = new AbortController()
   const serviceAccount = `${account.namespace}/${account.name}`
   const renewing = renewToken(
@@ -53,7 +53,7 @@ function keepToken(options: ServiceAccountTokenOptions, path: string, logger: Lo
       async stop() {
         stopping.abort()
         await renewing
-        transport.close()
+        close()
       },
     },
   }

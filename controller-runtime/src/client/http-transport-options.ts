@@ -23,6 +23,14 @@ export const httpTransportDefaults = Object.freeze({
   maxRefusalBytes: 1024 * 1024,
 })
 
+/** TLS of the connections to the server, in PEM format. */
+export interface HttpTransportTls {
+  /** CA certificates for the server's certificate. Default: those of Node. */
+  readonly ca?: string | undefined
+  readonly cert?: string
+  readonly key?: string
+}
+
 /** The server, credentials and timeouts. */
 export interface HttpTransportOptions {
   /** `http://` or `https://`, host, port, and the server's base path if it has one. */
@@ -31,8 +39,8 @@ export interface HttpTransportOptions {
   readonly token?: string | (() => string | Promise<string>)
   /** Sent with every request. Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
-  /** In PEM format. */
-  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  /** Or a function that returns the current ones, which new connections use. */
+  readonly tls?: HttpTransportTls | (() => HttpTransportTls)
   /** Default `httpTransportDefaults.requestTimeoutMs`, and so on for the next two. */
   readonly requestTimeoutMs?: number
   readonly watchIdleTimeoutMs?: number
@@ -50,10 +58,10 @@ const optionKeys: KeysOf<HttpTransportOptions> = {
   handshakeTimeoutMs: true,
   clock: true,
 }
-const tlsKeys: KeysOf<HttpTransportOptions['tls'] & object> = { ca: true, cert: true, key: true }
+const tlsKeys: KeysOf<HttpTransportTls> = { ca: true, cert: true, key: true }
 
 /** @throws TypeError for an unknown option. */
 export function checkHttpTransportOptions(options: HttpTransportOptions): void {
   refuseUnknownKeys(options, optionKeys, 'the options of HttpTransport')
-  if (options.tls !== undefined) refuseUnknownKeys(options.tls, tlsKeys, 'tls of HttpTransport')
+  if (typeof options.tls === 'object') refuseUnknownKeys(options.tls, tlsKeys, 'tls of HttpTransport')
 }

@@ -6,6 +6,7 @@ import { flattenHeaders } from './decode.ts'
 import {
   checkHttpTransportOptions,
   type HttpTransportOptions,
+  type HttpTransportTls,
   httpTransportDefaults,
 } from './http-transport-options.ts'
 import { InactivityTimer } from './inactivity-timer.ts'
@@ -20,7 +21,11 @@ import {
 import { WebSocketWatch } from './web-socket-watch.ts'
 import { loadWebSockets } from './web-sockets.ts'
 
-export { type HttpTransportOptions, httpTransportDefaults } from './http-transport-options.ts'
+export {
+  type HttpTransportOptions,
+  type HttpTransportTls,
+  httpTransportDefaults,
+} from './http-transport-options.ts'
 
 /**
  * Sends requests over kept-alive HTTP connections, and opens watches over WebSocket.
@@ -47,7 +52,7 @@ export class HttpTransport implements Transport {
     const { maxSockets } = httpTransportDefaults
     this.#agent =
       this.#base.protocol === 'https:'
-        ? new https.Agent({ keepAlive: true, maxSockets, ...options.tls })
+        ? new https.Agent({ keepAlive: true, maxSockets })
         : new http.Agent({ keepAlive: true, maxSockets })
   }
 
@@ -72,7 +77,7 @@ export class HttpTransport implements Transport {
     const url = this.#url(path)
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
     const socket = new WebSocket(url, {
-      ...this.#options.tls,
+      ...this.#tls,
       headers,
       perMessageDeflate: false,
       maxPayload: httpTransportDefaults.maxEventBytes,
@@ -112,6 +117,11 @@ export class HttpTransport implements Transport {
     return url
   }
 
+  get #tls(): HttpTransportTls | undefined {
+    const { tls } = this.#options
+    return typeof tls === 'function' ? tls() : tls
+  }
+
   async #headers(): Promise<Record<string, string>> {
     const { token, headers } = this.#options
     const value = typeof token === 'function' ? await token() : token
@@ -131,6 +141,8 @@ export class HttpTransport implements Transport {
       const outgoing = send(url, {
         method,
         agent: this.#agent,
+        // The agent keeps connections apart by these.
+        ...this.#tls,
         headers: {
           ...headers,
           ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),
