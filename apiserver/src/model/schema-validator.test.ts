@@ -79,7 +79,7 @@ describe('a violation', () => {
   it('quotes the beginning of a long value on one line', () => {
     const [violation] = violations({ maxLength: 3 }, `a\n${'x'.repeat(1_000_000)}`)
     expect(violation?.message.length).toBeLessThan(200)
-    expect(violation?.message).toContain('has 1000002: "a xxx')
+    expect(violation?.message).toContain('has 1000002: "a\\nxxx')
     expect(violation?.message).toContain('…')
   })
 
