@@ -81,6 +81,9 @@ export class MessageJson {
         return this.#time(bytesOf(value, place), false, place)
       case 'MicroTime':
         return this.#time(bytesOf(value, place), true, place)
+      case 'Quantity':
+        // Go writes an absent quantity as zero.
+        return textOf(wireFields(bytesOf(value, place), this.#read).get(1)?.at(-1), place) || '0'
       case 'FieldsV1':
         return this.#rawJson(bytesOf(value, place), place)
     }

@@ -19,6 +19,7 @@ export const goKinds: Readonly<Record<string, string>> = {
   'v1/ConfigMap': 'core.v1.ConfigMap',
   'v1/Event': 'core.v1.Event',
   'v1/Namespace': 'core.v1.Namespace',
+  'v1/ResourceQuota': 'core.v1.ResourceQuota',
   'v1/Secret': 'core.v1.Secret',
   'v1/ServiceAccount': 'core.v1.ServiceAccount',
 }
@@ -279,6 +280,34 @@ export const goStructs: Readonly<Record<string, GoStruct>> = {
     { number: 5, name: 'apiVersion', form: 'value', type: 'string', omitted: true },
     { number: 6, name: 'resourceVersion', form: 'value', type: 'string', omitted: true },
     { number: 7, name: 'fieldPath', form: 'value', type: 'string', omitted: true },
+  ],
+  'core.v1.ResourceQuota': [
+    { number: 1, name: 'metadata', form: 'value', type: 'meta.v1.ObjectMeta' },
+    { number: 2, name: 'spec', form: 'value', type: 'core.v1.ResourceQuotaSpec' },
+    { number: 3, name: 'status', form: 'value', type: 'core.v1.ResourceQuotaStatus' },
+  ],
+  'core.v1.ResourceQuotaSpec': [
+    { number: 1, name: 'hard', form: 'map', type: 'Quantity', omitted: true },
+    { number: 2, name: 'scopes', form: 'list', type: 'string', omitted: true },
+    { number: 3, name: 'scopeSelector', form: 'pointer', type: 'core.v1.ScopeSelector', omitted: true },
+  ],
+  'core.v1.ResourceQuotaStatus': [
+    { number: 1, name: 'hard', form: 'map', type: 'Quantity', omitted: true },
+    { number: 2, name: 'used', form: 'map', type: 'Quantity', omitted: true },
+  ],
+  'core.v1.ScopeSelector': [
+    {
+      number: 1,
+      name: 'matchExpressions',
+      form: 'list',
+      type: 'core.v1.ScopedResourceSelectorRequirement',
+      omitted: true,
+    },
+  ],
+  'core.v1.ScopedResourceSelectorRequirement': [
+    { number: 1, name: 'scopeName', form: 'value', type: 'string' },
+    { number: 2, name: 'operator', form: 'value', type: 'string' },
+    { number: 3, name: 'values', form: 'list', type: 'string', omitted: true },
   ],
   'core.v1.Secret': [
     { number: 1, name: 'metadata', form: 'value', type: 'meta.v1.ObjectMeta' },

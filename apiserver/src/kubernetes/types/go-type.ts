@@ -35,4 +35,5 @@ export const goLeaves = [
   'Time',
   'MicroTime',
   'FieldsV1',
+  'Quantity',
 ] as const

@@ -1,6 +1,6 @@
+import { Quantity } from '../quantity.ts'
 import type { Budget } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
-import { Quantity } from './quantity.ts'
 import { Url } from './url.ts'
 import { type CelList, type CelValue, isList, isMap, Optional, TypeValue, weightOf } from './values.ts'
 

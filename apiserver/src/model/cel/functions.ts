@@ -1,9 +1,9 @@
+import { Quantity, quantityOf } from '../quantity.ts'
 import { stepCosts } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
 import { listFunctions } from './lists.ts'
 import { checkedInt } from './operators.ts'
 import { type Overload, type OverloadTable, overload } from './overloads.ts'
-import { Quantity, quantityOf } from './quantity.ts'
 import { stringFunctions } from './strings.ts'
 import { type DatePart, Duration, Timestamp } from './time.ts'
 import { bool, type CelType, dyn, int, listOf, string } from './types.ts'
@@ -58,6 +58,13 @@ function parseDouble(text: string): number {
   if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text))
     throw new CelEvaluationError('cannot convert to double')
   return Number(text)
+}
+
+function toQuantity(text: string): Quantity {
+  const quantity = Quantity.parse(text)
+  if (quantity === undefined)
+    throw new CelEvaluationError(`${JSON.stringify(text.slice(0, 100))} is not a quantity, such as 500m`)
+  return quantity
 }
 
 function truncate(value: number): bigint {
@@ -151,8 +158,8 @@ const conversions: OverloadTable = {
     overload(['duration'], duration, ([value]) => value),
     overload(['string'], duration, ([text]) => Duration.parse(text)),
   ],
-  quantity: [overload(['string'], quantity, ([text]) => Quantity.parse(text))],
-  isQuantity: [overload(['string'], bool, ([text]) => Quantity.isQuantity(text))],
+  quantity: [overload(['string'], quantity, ([text]) => toQuantity(text))],
+  isQuantity: [overload(['string'], bool, ([text]) => Quantity.parse(text) !== undefined)],
   url: [overload(['string'], url, ([text]) => Url.parse(text))],
   isURL: [overload(['string'], bool, ([text]) => Url.read(text) !== undefined)],
 }

@@ -1,5 +1,5 @@
+import { Quantity } from '../quantity.ts'
 import type { Budget } from './budget.ts'
-import { Quantity } from './quantity.ts'
 import { Duration, Timestamp } from './time.ts'
 import type { CelType } from './types.ts'
 import { Url } from './url.ts'

@@ -1,7 +1,7 @@
 import { compareCodePoints } from '@setpoint/controller-runtime/internal'
+import { Quantity } from '../quantity.ts'
 import type { Budget } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
-import { Quantity } from './quantity.ts'
 import { Duration, Timestamp } from './time.ts'
 import { Url } from './url.ts'
 

@@ -1,5 +1,3 @@
-import { CelEvaluationError } from './errors.ts'
-
 const suffixes: Readonly<Record<string, bigint>> = {
   n: 1n,
   u: 10n ** 3n,
@@ -31,15 +29,10 @@ export class Quantity {
     this.nanos = nanos
   }
 
-  static isQuantity(text: string): boolean {
-    return text.length <= 100 && pattern.test(text)
-  }
-
-  /** @throws CelEvaluationError */
-  static parse(text: string): Quantity {
+  /** Returns undefined for a text that is no quantity. */
+  static parse(text: string): Quantity | undefined {
     const match = text.length <= 100 ? pattern.exec(text) : null
-    if (match === null)
-      throw new CelEvaluationError(`${JSON.stringify(text.slice(0, 100))} is not a quantity, such as 500m`)
+    if (match === null) return undefined
     const [, sign, digits = '', suffix = '', exponent = '0'] = match
     const [whole = '', fraction = ''] = digits.split('.')
     const power = Number(exponent)
