@@ -72,6 +72,20 @@ describe.each(settings)('kubectl $kubectl on $title', setting => {
     expect(names.split(' ').sort()).toEqual(['a', 'b'])
   })
 
+  it('creates a quota, and shows what is used of it', async () => {
+    await run('create', 'namespace', 'bounded')
+    const hard = '--hard=count/configmaps=1,setpoint.dev/bytes=64Ki'
+    expect(await run('create', 'quota', 'team', hard, '--namespace', 'bounded')).toBe(
+      'resourcequota/team created\n',
+    )
+    await run('create', 'configmap', 'a', '--namespace', 'bounded')
+    await expect(run('create', 'configmap', 'b', '--namespace', 'bounded')).rejects.toThrow(
+      'exceeded quota: team',
+    )
+    const described = () => run('describe', 'quota', 'team', '--namespace', 'bounded')
+    await expect.poll(described, { timeout: 10_000 }).toMatch(/count\/configmaps +1 +1\n/)
+  })
+
   it('asks for permissions', async () => {
     expect(await run('auth', 'can-i', 'create', 'configmaps')).toBe('yes\n')
   })

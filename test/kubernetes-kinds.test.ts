@@ -177,6 +177,44 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
     refusalOf(await api.post(`${at('serviceaccounts', 'missing')}/token`, { spec: {} }), 404)
   })
 
+  describe('ResourceQuota', () => {
+    it('refuses what exceeds it, and shows what is used', async () => {
+      const quotas = '/api/v1/namespaces/bounded/resourcequotas'
+      const secrets = '/api/v1/namespaces/bounded/secrets'
+      objectOf(await api.post('/api/v1/namespaces', { metadata: { name: 'bounded' } }), 201)
+      const spec = { hard: { 'count/secrets': 1, 'limits.cpu': '2' } }
+      const made = objectOf(await api.post(quotas, { metadata: { name: 'team' }, spec }), 201)
+      expect(made.spec).toEqual({ hard: { 'count/secrets': '1', 'limits.cpu': '2' } })
+      objectOf(await api.post(secrets, { metadata: { name: 'a' } }), 201)
+      const refusal = refusalOf(await api.post(secrets, { metadata: { name: 'b' } }), 403)
+      expect(refusal).toMatchObject({
+        reason: 'Forbidden',
+        message:
+          'secrets "b" is forbidden: exceeded quota: team, requested: count/secrets=1, used: count/secrets=1, limited: count/secrets=1',
+      })
+      await expect
+        .poll(() => table(`${quotas}/team`), { timeout: 10_000 })
+        .toMatchObject([{ Name: 'team', Request: 'count/secrets: 1/1', Limit: 'limits.cpu: 0/2' }])
+    })
+
+    it('is validated as in Kubernetes, and has no scopes', async () => {
+      const hard = { 'count/x': '-1', 'count/y': '1500m', 'requests.cpu': '1500m', cats: '1', secrets: 'x' }
+      const spec = { hard, scopes: ['Terminating'] }
+      const refused = await api.post(at('resourcequotas'), { metadata: { name: 'x' }, spec })
+      expect(fieldsRefused(refused)).toEqual([
+        'spec.hard[count/x]',
+        'spec.hard[count/y]',
+        'spec.hard.cats',
+        'spec.hard.secrets',
+        'spec.scopes',
+      ])
+      const system = await api.post('/api/v1/namespaces/setpoint-system/resourcequotas', {
+        metadata: { name: 'x' },
+      })
+      expect(fieldsRefused(system)).toEqual(['metadata.namespace'])
+    })
+  })
+
   it('Lease takes what client-go writes, and shows the holder', async () => {
     const leases = '/apis/coordination.k8s.io/v1/namespaces/a/leases'
     const spec = {

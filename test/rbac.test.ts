@@ -495,6 +495,21 @@ describe('default roles', () => {
     })
   })
 
+  it('let the administrator of a namespace read its quotas, and not change them', async () => {
+    const quotas = '/api/v1/namespaces/y/resourcequotas'
+    objectOf(await bindIn('y', 'nat-admin', roleRef('ClusterRole', 'admin'), user('nat')), 201)
+    const quota = { metadata: { name: 'team' }, spec: { hard: { 'count/configmaps': '5' } } }
+    objectOf(await ann.post(quotas, quota), 201)
+    expect((await as.nat.get(`${quotas}/team`)).status).toBe(200)
+    const raised = { spec: { hard: { 'count/configmaps': '9' } } }
+    refusalOf(await as.nat.mergePatch(`${quotas}/team`, raised), 403)
+    refusalOf(await as.nat.mergePatch(`${quotas}/team/status`, { status: {} }), 403)
+    refusalOf(await as.nat.post(quotas, quota), 403)
+    refusalOf(await as.nat.delete(`${quotas}/team`), 403)
+    for (const path of [`${quotas}/team`, `/apis/${group}/v1/namespaces/y/rolebindings/nat-admin`])
+      expect((await ann.delete(path)).status).toBe(200)
+  })
+
   it('take in what a label adds, at once', async () => {
     objectOf(await bindIn('y', 'nat', roleRef('ClusterRole', 'view'), user('nat')), 201)
     const path = '/apis/extra.example.com/v1/namespaces/y/things'

@@ -4,11 +4,15 @@ import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
 import { ResourceApi } from './http/index.ts'
 import {
   accessReviews,
+  BoundedNamespaces,
   type BuiltInKinds,
   builtInKinds,
   followRoles,
   KnownNamespaces,
   NamespaceLifecycle,
+  QuotaBounds,
+  QuotaStatus,
+  QuotaUsage,
   type RbacKinds,
   RoleKeeper,
   rbacKinds,
@@ -31,6 +35,7 @@ export interface ServerRooms {
   readonly builtIn: BuiltInKinds
   /** They are among `builtIn.all`. */
   readonly rbac: RbacKinds
+  readonly quotas: QuotaBounds
   readonly hub: WatchHub
   readonly authorizer: RbacAuthorizer
   readonly api: ResourceApi
@@ -75,10 +80,12 @@ export function assembleRooms({
   const others = builtInKinds()
   const builtIn = { ...others, all: [...others.all, ...rbac.all] }
   for (const review of accessReviews(authorizer)) models.addReview(review)
+  const quotas = new QuotaBounds(new QuotaUsage({ follower, quotas: builtIn.resourceQuotas, reservedDomain }))
   const registry = new Registry({
     storage,
     reservedDomain,
     namespaces: new KnownNamespaces({ kind: builtIn.namespaces, storage, follower }),
+    bounds: new BoundedNamespaces({ sources: [quotas], follower, gate }),
     cached: (served, key) => follower.entryOf(served, key),
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
@@ -94,6 +101,7 @@ export function assembleRooms({
     registry,
     builtIn,
     rbac,
+    quotas,
     hub,
     authorizer,
     api,
@@ -122,14 +130,17 @@ export function keepRoles(
   return new RoleKeeper({ kinds, serviceAccounts, registry, follower, authorizer, log }, signal)
 }
 
-/** Serves the built-in kinds, which must be registered, and keeps the namespaces. @throws the signal's reason when aborted */
+/** Serves the built-in kinds, which must be registered, and keeps the namespaces and quotas. @throws the signal's reason when aborted */
 export async function startBuiltInKinds(
   rooms: ServerRooms,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  const { models, writes, storage, follower, builtIn, rbac, authorizer } = rooms
+  const { models, writes, storage, follower, builtIn, rbac, authorizer, quotas } = rooms
   await Promise.all(builtIn.all.map(served => startKind(rooms, served, { log, signal })))
   signal.addEventListener('abort', followRoles(rbac, follower, authorizer), { once: true })
+  const { resourceQuotas } = builtIn
+  signal.addEventListener('abort', quotas.follow(resourceQuotas, follower), { once: true })
+  void new QuotaStatus({ kind: resourceQuotas, quotas, follower, registry: writes, log }).run(signal)
   const lifecycle = new NamespaceLifecycle({
     kind: builtIn.namespaces,
     models,

@@ -151,6 +151,44 @@ describe('a model store built from many entries', () => {
     )
   })
 
+  test('counts the objects and bytes of each namespace, also after further writes', async () => {
+    const namespaced = new IndexSet({ indexes: [], scope: 'Namespaced' })
+    const place = fc.record({ namespace: fc.constantFrom('x', 'y'), name: fc.constantFrom('a', 'b', 'c') })
+    const entryIn = ({ namespace, name }: { namespace: string; name: string }, size: number): Entry => {
+      const bare = entry(name)
+      const version = `,"version":"${bare.revision}","resourceVersion":"${bare.revision}"`
+      return {
+        ...bare,
+        namespace,
+        bytes: Buffer.alloc(version.length + size),
+        values: [[name], [], [], [], []],
+      }
+    }
+    const sizes = fc.array(fc.tuple(place, fc.option(fc.integer({ min: 1, max: 9 }))), { maxLength: 30 })
+    await fc.assert(
+      fc.asyncProperty(sizes, fc.nat(30), async (writes, loaded) => {
+        const present = new Map<string, { entry: Entry; size: number }>()
+        let store = new ModelStore(namespaced)
+        for (const [at, [place, size]] of writes.entries()) {
+          const key = `${place.namespace}/${place.name}`
+          if (at === loaded) {
+            const entries = [...present].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { entry }]) => entry)
+            store = await ModelStore.from(namespaced, entries, yielder())
+          }
+          const next = size === null ? undefined : entryIn(place, size)
+          store.apply(next, present.get(key)?.entry)
+          if (next === undefined || size === null) present.delete(key)
+          else present.set(key, { entry: next, size })
+        }
+        for (const namespace of ['x', 'y', 'z']) {
+          const held = [...present.values()].filter(({ entry }) => entry.namespace === namespace)
+          const bytes = held.reduce((sum, { size }) => sum + size, 0)
+          expect(store.usages.of(namespace)).toEqual({ objects: held.length, bytes })
+        }
+      }),
+    )
+  })
+
   test('equals a store whose values were changed by writes', async () => {
     const name = fc.constantFrom('a', 'b', 'c')
     const tags = fc.uniqueArray(fc.constantFrom('t', 'u', 'v', 'w', 'x'))

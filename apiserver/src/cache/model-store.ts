@@ -6,6 +6,7 @@ import type { Slot } from './index-tree.ts'
 import { ListIndexes } from './list-indexes.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 import { ModelTrees, SingleValueIndex } from './model-trees.ts'
+import { NamespaceUsages } from './namespace-usage.ts'
 import { sortPairs } from './pair-sort.ts'
 
 /**
@@ -16,6 +17,8 @@ import { sortPairs } from './pair-sort.ts'
  */
 export class ModelStore {
   readonly indexes: IndexSet
+  /** What each namespace holds. */
+  readonly usages = new NamespaceUsages()
   /** The index of names, which finds a slot. */
   readonly #slots = new SingleValueIndex<StoredSlot>()
   readonly #trees: ModelTrees<StoredSlot>
@@ -46,6 +49,11 @@ export class ModelStore {
       if (before !== undefined && compareCodePoints(before, key) >= 0)
         throw new RangeError(`model store: ${key} comes after ${before}`)
     })
+    for (const entry of entries) {
+      this.usages.changed(entry, undefined)
+      const pause = yielder.pause()
+      if (pause !== undefined) await pause
+    }
     await this.#trees.fill(keys, entries, await this.#slotsOf(entries, yielder), yielder)
   }
 
@@ -81,6 +89,7 @@ export class ModelStore {
     }
     this.#snapshot = undefined
     this.#written++
+    this.usages.changed(next, previous)
     if (next === undefined) {
       this.#trees.objects.delete(key)
       if (stored !== undefined) this.#reindex(stored, undefined, previous)

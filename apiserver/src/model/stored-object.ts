@@ -73,12 +73,21 @@ export function wireBytes(
   const prefix = `${version.wirePrefix}${name}"`
   if (json.toString('latin1', from, from + head) !== prefix)
     return Buffer.from(encodeWire(version, JSON.parse(json.toString('utf8', from)), revision))
-  const spliced = `,"version":"${revision}","resourceVersion":"${revision}"`
+  const spliced = versionText(revision)
   const bytes = Buffer.allocUnsafe(json.length - from + spliced.length)
   json.copy(bytes, 0, from, from + head)
   bytes.write(spliced, head, 'latin1')
   json.copy(bytes, head + spliced.length, from + head)
   return bytes
+}
+
+function versionText(revision: Revision): string {
+  return `,"version":"${revision}","resourceVersion":"${revision}"`
+}
+
+/** Returns the bytes of an object's wire JSON without its version, so that an object does not grow with the revisions. */
+export function contentBytes(wire: Buffer, revision: Revision): number {
+  return wire.length - versionText(revision).length
 }
 
 function encodeWire(version: WireVersion, object: BareObject, revision: Revision): string {

@@ -3,6 +3,7 @@ import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
   atHub,
   ConversionError,
+  contentBytes,
   decodeStored,
   decodeWire,
   encodeObject,
@@ -132,7 +133,9 @@ export class CommitLoop {
       try {
         decision = decide(current)
         shown = decision && showIn(served, version, decision.draft)
-        ready = decision && (await this.#transactions.prepare(toWrite(served, key, current, decision)))
+        ready =
+          decision &&
+          (await this.#transactions.prepare(toWrite(served, key, current, decision, options), options))
       } catch (error) {
         refusal = { error }
       }
@@ -255,10 +258,12 @@ function fromCache(served: ServedModel, cached: CachedObject): Current | undefin
 function toWrite(
   served: ServedModel,
   key: ObjectKey,
-  { revision, reservations }: Current,
+  current: Current,
   { draft, removes }: Decision,
+  { isService }: WriteOptions,
 ): Write {
-  const { json, claims = noReservations } = draft
+  const { revision, reservations } = current
+  const { object, json, claims = noReservations } = draft
   const jsonIn = (version: ServedVersion) =>
     draft.isIndexed ? storedJson(served, version, draft.object, json) : (draft.rawJson ?? json)
   return {
@@ -269,5 +274,17 @@ function toWrite(
     next: removes ? undefined : { jsonIn, reservations: draft.reservations, claims },
     // Releasing values, or keeping the recorded ones, does not depend on the indexes in force.
     indexed: !removes && draft.isIndexed,
+    ...(served.indexes.isNamespaced &&
+      draft.isIndexed &&
+      !removes &&
+      !isService && {
+        growth: {
+          served,
+          key,
+          object,
+          previous: current.object,
+          bytes: () => Buffer.byteLength(json) - contentBytes(current.bytes, revision),
+        },
+      }),
   }
 }

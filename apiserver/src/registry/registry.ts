@@ -29,6 +29,7 @@ import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate }
 import { Causes } from './causes.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
+import type { NamespaceBounds } from './namespace-bounds.ts'
 import type { Namespaces } from './namespaces.ts'
 import {
   draftCreation,
@@ -73,21 +74,24 @@ export class Registry {
   /**
    * @param options.cached finds an object in the cache. Without it every write starts from a live read.
    * @param options.namespaces admits new objects to their namespaces. Without it every namespace exists.
+   * @param options.bounds bounds what namespaces hold. Without it nothing does.
    */
   constructor(options: {
     storage: Storage
     reservedDomain: string
     cached?: CacheLookup
     namespaces?: Namespaces
+    bounds?: NamespaceBounds
     clock?: Clock
   }) {
-    const { storage, reservedDomain, cached = () => undefined, namespaces, clock = systemClock } = options
+    const { storage, reservedDomain, cached = () => undefined, namespaces, bounds } = options
+    const { clock = systemClock } = options
     this.#namespaces = namespaces
     this.#storage = storage
     this.#reservedDomain = reservedDomain
     this.#clock = clock
     this.records = new UniqueIndexRecords(storage)
-    this.#transactions = new WriteTransactions(storage, this.records)
+    this.#transactions = new WriteTransactions(storage, this.records, bounds)
     this.#contention = new Contention(clock)
     this.#commits = new CommitLoop(storage, this.#transactions, this.#contention, cached)
   }
@@ -135,7 +139,8 @@ export class Registry {
     })
     const { json } = draft
     const key = objectKey(draft.object.metadata)
-    const namespaces = served.indexes.isNamespaced ? this.#namespaces : undefined
+    const { isNamespaced } = served.indexes
+    const namespaces = isNamespaced ? this.#namespaces : undefined
     const shown = showIn(served, options.version ?? served.hub, draft)
     const write = {
       served,
@@ -149,8 +154,18 @@ export class Registry {
       },
       indexed: true,
       ...(namespaces && { guard: (isLive: boolean) => namespaces.admit(served, key, isLive) }),
+      ...(isNamespaced &&
+        !options.isService && {
+          growth: {
+            served,
+            key,
+            object: draft.object,
+            previous: undefined,
+            bytes: () => Buffer.byteLength(json),
+          },
+        }),
     }
-    const ready = await this.#transactions.prepare(write)
+    const ready = await this.#transactions.prepare(write, options)
     const outcome = await this.#transactions.commit(
       ready,
       options,

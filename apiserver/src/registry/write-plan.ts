@@ -8,6 +8,7 @@ import {
   reservationsWithout,
 } from '../model/index.ts'
 import { type Compare, storageLimits } from '../storage/index.ts'
+import type { NamespaceGrowth } from './namespace-bounds.ts'
 import { encodeHolder, reservationBytes, reservationKey } from './unique-index.ts'
 
 /** A change of one object. Without `next` it removes the object. */
@@ -28,6 +29,8 @@ export interface Write {
     | undefined
   /** Returns a further comparison that the write depends on, from the store if `isLive`. @throws ApiError to refuse it */
   readonly guard?: (isLive: boolean) => Promise<Compare>
+  /** Undefined if no bound of a namespace applies: to deletions, the removal of finalizers, and writes of the server itself. */
+  readonly growth?: NamespaceGrowth
   /** True if the write depends on the model's unique indexes, so that it compares their record. */
   readonly indexed: boolean
 }

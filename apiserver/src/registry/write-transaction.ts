@@ -1,6 +1,7 @@
 import { type Revision, type StatusCause, zeroRevision } from '@setpoint/controller-runtime/api'
 import { filterReservations, quote, uniqueIndexName } from '../model/index.ts'
 import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
+import type { NamespaceBounds, Room } from './namespace-bounds.ts'
 import { valuesTaken, withApiErrors } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
@@ -16,6 +17,8 @@ export interface ReadyWrite {
   /** Undefined if the write does not compare the model's record. */
   readonly inForce: InForce | undefined
   readonly guard: Compare | undefined
+  /** The room that the write has taken in its namespace, until `commit`. */
+  readonly room: Room | undefined
 }
 
 export type Outcome =
@@ -29,22 +32,26 @@ export type Outcome =
 export class WriteTransactions {
   readonly #storage: Storage
   readonly #records: UniqueIndexRecords
+  readonly #bounds: NamespaceBounds | undefined
 
-  constructor(storage: Storage, records: UniqueIndexRecords) {
+  constructor(storage: Storage, records: UniqueIndexRecords, bounds?: NamespaceBounds) {
     this.#storage = storage
     this.#records = records
+    this.#bounds = bounds
   }
 
   /**
-   * @throws ApiError 413 if the object is too large, 503 if this server's unique indexes are not in force or it does not
-   *   know the stored version; ConversionError
+   * Prepares a write for `commit`, which must follow.
+   * @throws ApiError 413 if the object is too large, 403 if its namespace has no room, 503 if this server's unique indexes are
+   *   not in force or it does not know the stored version; ConversionError
    */
-  async prepare(write: Write): Promise<ReadyWrite> {
+  async prepare(write: Write, { signal }: Pick<WriteOptions, 'signal'>): Promise<ReadyWrite> {
     const { served, indexed } = write
     const inForce = indexed ? await withApiErrors(this.#records.inForce(served)) : undefined
     const guard = await write.guard?.(false)
     const plan = planWrite(write, inForce?.stored ?? served.hub)
-    return { write, plan, inForce, guard }
+    const room = write.growth && (await this.#bounds?.admit(write.growth, signal))
+    return { write, plan, inForce, guard, room }
   }
 
   /**
@@ -52,6 +59,17 @@ export class WriteTransactions {
    * @returns the current object if it is not the one that the write started from
    */
   async commit(ready: ReadyWrite, options: WriteOptions, attempts: WriteAttempts): Promise<Outcome> {
+    let outcome: Outcome | undefined
+    try {
+      outcome = await this.#transact(ready, options, attempts)
+      return outcome
+    } finally {
+      if (outcome?.stored && !options.dryRun) ready.room?.stored(outcome.revision)
+      else ready.room?.release()
+    }
+  }
+
+  async #transact(ready: ReadyWrite, options: WriteOptions, attempts: WriteAttempts): Promise<Outcome> {
     const { write } = ready
     const { served, previous } = write
     const key = served.keyOf(write.key)

@@ -10,15 +10,25 @@ import { configMap } from './config-map.ts'
 import { event } from './event.ts'
 import { lease } from './lease.ts'
 import { namespace } from './namespace.ts'
+import { resourceQuota } from './resource-quota.ts'
 import { secret } from './secret.ts'
 import { serviceAccount } from './service-account.ts'
 
-const kinds: readonly BuiltInKind[] = [namespace, configMap, secret, serviceAccount, event, lease]
+const kinds: readonly BuiltInKind[] = [
+  namespace,
+  configMap,
+  secret,
+  serviceAccount,
+  event,
+  lease,
+  resourceQuota,
+]
 
 /** The built-in kinds of a server. */
 export interface BuiltInKinds {
   readonly namespaces: ServedModel
   readonly serviceAccounts: ServedModel
+  readonly resourceQuotas: ServedModel
   readonly all: readonly ServedModel[]
 }
 
@@ -30,5 +40,10 @@ export function builtInKinds(): BuiltInKinds {
     if (served === undefined) throw new Error(`the kind ${kind.model.kind} is not in the table`)
     return served
   }
-  return { namespaces: servedOf(namespace), serviceAccounts: servedOf(serviceAccount), all }
+  return {
+    namespaces: servedOf(namespace),
+    serviceAccounts: servedOf(serviceAccount),
+    resourceQuotas: servedOf(resourceQuota),
+    all,
+  }
 }

@@ -11,8 +11,11 @@ import { type BareObject, type KindRules, quote } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 
+/** The namespace of the server's own objects, such as the leases of its plugins. */
+export const systemNamespace = 'setpoint-system'
+
 /** The namespaces that always exist. */
-export const permanentNamespaces: readonly string[] = Object.freeze(['default', 'setpoint-system'])
+export const permanentNamespaces: readonly string[] = Object.freeze(['default', systemNamespace])
 
 /** The entry of `spec.finalizers` that is removed once the namespace is empty, as in Kubernetes. */
 export const contentFinalizer = 'kubernetes'

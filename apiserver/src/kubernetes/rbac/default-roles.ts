@@ -27,6 +27,7 @@ function aggregated(name: string, rules: readonly PolicyRule[], part: string, la
 
 const viewRules: readonly PolicyRule[] = [
   { verbs: read, apiGroups: core, resources: ['configmaps', 'events', 'namespaces', 'serviceaccounts'] },
+  { verbs: read, apiGroups: core, resources: ['resourcequotas', 'resourcequotas/status'] },
   { verbs: read, apiGroups: ['events.k8s.io'], resources: ['events'] },
 ]
 
