@@ -14,6 +14,7 @@ import {
   QuotaStatus,
   QuotaUsage,
   type RbacKinds,
+  RoleBounds,
   RoleKeeper,
   rbacKinds,
 } from './kubernetes/index.ts'
@@ -85,7 +86,7 @@ export function assembleRooms({
     storage,
     reservedDomain,
     namespaces: new KnownNamespaces({ kind: builtIn.namespaces, storage, follower }),
-    bounds: new BoundedNamespaces({ sources: [quotas], follower, gate }),
+    bounds: new BoundedNamespaces({ sources: [quotas, new RoleBounds(authorizer)], follower, gate }),
     cached: (served, key) => follower.entryOf(served, key),
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })

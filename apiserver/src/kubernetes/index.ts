@@ -29,6 +29,6 @@ export { NamespaceLifecycle, namespaceLifecycleDefaults } from './namespace-life
 export type { ListForm, ObjectView } from './object-view.ts'
 export { findObjectView } from './object-views.ts'
 export { BoundedNamespaces, QuotaBounds, QuotaStatus, QuotaUsage } from './quota/index.ts'
-export { followRoles, type RbacKinds, RoleKeeper, rbacKinds } from './rbac/index.ts'
+export { followRoles, type RbacKinds, RoleBounds, RoleKeeper, rbacKinds } from './rbac/index.ts'
 export * from './service-accounts/index.ts'
 export { ViewSink } from './view-sink.ts'

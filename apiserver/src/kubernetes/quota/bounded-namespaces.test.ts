@@ -15,6 +15,7 @@ import {
 import { assembleRooms, type ServerRooms, startBuiltInKinds } from '../../rooms.ts'
 import { openEmbeddedStorage } from '../../storage/embedded/index.ts'
 import type { Storage } from '../../storage/index.ts'
+import { roleBoundsDefaults } from '../rbac/index.ts'
 import { QuotaStatus, quotaStatusDefaults } from './quota-status.ts'
 
 /** One of several servers on a store, whose changes reach it when the test lets them. */
@@ -258,5 +259,39 @@ describe('a namespace', () => {
     expect(writes).toBe(0)
     stopping.abort()
     await running
+  })
+
+  it('bounds what its roles cost, and leaves those that are there in force', async () => {
+    const name = await namespaceWith(undefined)
+    const names = (count: number) => Array.from({ length: count }, (_, n) => `n${n}`)
+    const role = (count: number) => ({
+      rules: [{ verbs: ['get'], apiGroups: [''], resources: ['configmaps'], resourceNames: names(count) }],
+    })
+    const { combinations } = roleBoundsDefaults
+    for (const half of ['a', 'b']) await one.create('Role', `${name}/${half}`, role(combinations / 2))
+    await expect(one.create('Role', `${name}/c`, role(1))).rejects.toEqual(
+      refused(
+        `roles.rbac.authorization.k8s.io "c" is forbidden: exceeded the server's limits of a namespace, requested: combinations=1, used: combinations=${combinations}, limited: combinations=${combinations}`,
+      ),
+    )
+    await one.patch('Role', `${name}/a`, { metadata: { labels: { a: 'b' } } })
+    await one.patch('Role', `${name}/a`, role(combinations / 2 - 1))
+    await one.create('Role', `${name}/c`, role(1))
+    await one.delete('Role', `${name}/b`)
+    await two.create('Role', `${name}/d`, role(combinations / 2))
+  })
+
+  it('bounds the subjects of its bindings', async () => {
+    const name = await namespaceWith(undefined)
+    const apiGroup = 'rbac.authorization.k8s.io'
+    const binding = (count: number) => ({
+      roleRef: { apiGroup, kind: 'ClusterRole', name: 'view' },
+      subjects: Array.from({ length: count }, (_, n) => ({ apiGroup, kind: 'User', name: `u${n}` })),
+    })
+    await one.create('RoleBinding', `${name}/a`, binding(roleBoundsDefaults.subjects - 1))
+    await one.create('RoleBinding', `${name}/b`, binding(0))
+    await expect(one.create('RoleBinding', `${name}/c`, binding(0))).rejects.toEqual(
+      refused('requested: subjects=1'),
+    )
   })
 })

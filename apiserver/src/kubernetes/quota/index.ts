@@ -1,5 +1,5 @@
 /**
- * What a namespace may hold: the limits of its ResourceQuotas.
+ * What a namespace may hold: the limits of its ResourceQuotas, and those that every namespace has for its roles.
  *
  * - A write that would exceed a limit is refused, and what is there stays: it can be read, shrink and be deleted.
  * - A check costs the same however many objects there are: the caches count them for each namespace.

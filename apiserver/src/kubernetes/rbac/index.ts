@@ -4,4 +4,5 @@
  */
 export { followRoles } from './follow-roles.ts'
 export { type RbacKinds, rbacKinds } from './rbac-kinds.ts'
+export { RoleBounds, roleBoundsDefaults } from './role-bounds.ts'
 export { RoleKeeper, roleKeeperDefaults } from './role-keeper.ts'

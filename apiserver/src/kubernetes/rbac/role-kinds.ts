@@ -1,10 +1,11 @@
 import type { HookViolation } from '@setpoint/controller-runtime/api'
 import { checkLabelKey, checkLabelValue, isRecord } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
+import { costOfRules } from '../../security/index.ts'
 import { recordOf, recordsOf, textOf, textsOf } from '../fields.ts'
 import type { BuiltInKind } from '../kinds/built-in-kind.ts'
 import type { EscalationCheck } from './escalation.ts'
-import { rbacGroup } from './read-roles.ts'
+import { rbacGroup, readRules } from './read-roles.ts'
 
 export const roleDefaults = Object.freeze({
   /** Combinations of verbs, groups, resources and names in the rules of a role. Each is an entry of the index in memory. */
@@ -119,7 +120,7 @@ export function roleKinds(check: EscalationCheck): { role: BuiltInKind; clusterR
 function problemsOfRules(value: unknown, isNamespaced: boolean): HookViolation[] {
   const all = recordsOf(value)
   const problems = all.flatMap((rule, at) => problemsOfRule(rule, `rules[${at}]`, isNamespaced))
-  const combinations = all.reduce((sum, rule) => sum + combinationsOf(rule), 0)
+  const combinations = costOfRules(readRules(value))
   if (combinations > roleDefaults.combinations)
     problems.push({
       field: 'rules',
@@ -127,18 +128,6 @@ function problemsOfRules(value: unknown, isNamespaced: boolean): HookViolation[]
       reason: 'FieldValueTooMany',
     })
   return problems
-}
-
-function combinationsOf({
-  verbs,
-  apiGroups,
-  resources,
-  resourceNames,
-  nonResourceURLs,
-}: Readonly<Record<string, unknown>>): number {
-  const count = (list: unknown) => textsOf(list).length
-  const objects = count(apiGroups) * count(resources) * Math.max(1, count(resourceNames))
-  return count(verbs) * (objects + count(nonResourceURLs))
 }
 
 /** As Kubernetes validates a rule. */

@@ -21,3 +21,15 @@ export function everyCombination(
       ),
   )
 }
+
+/** Returns the number of combinations of verb and target in a rule. */
+export function combinationsOf({
+  verbs,
+  apiGroups = [],
+  resources = [],
+  resourceNames = [],
+  nonResourceURLs = [],
+}: PolicyRule): number {
+  const objects = apiGroups.length * resources.length * Math.max(1, resourceNames.length)
+  return verbs.length * (objects + nonResourceURLs.length)
+}

@@ -53,7 +53,7 @@ export class RbacAuthorizer implements Authorizer {
     this.#isSensitive = isSensitive
   }
 
-  get policy(): Pick<RbacPolicy, 'rulesOfRole' | 'aggregated'> {
+  get policy(): Pick<RbacPolicy, 'rulesOfRole' | 'aggregated' | 'costOf'> {
     return this.#policy
   }
 

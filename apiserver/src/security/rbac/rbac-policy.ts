@@ -2,6 +2,7 @@ import type { UserInfo } from '@setpoint/controller-runtime'
 import type { Grant, Target } from '../authorize.ts'
 import type { PolicyRule } from '../policy-rule.ts'
 import { type Binding, BindingGrant, type RbacKey, type RoleRef, type Subject } from './binding.ts'
+import { combinationsOf } from './combinations.ts'
 import { type LabelSelector, selects } from './label-selector.ts'
 import { RoleRules } from './role-rules.ts'
 import { RuleIndex } from './rule-index.ts'
@@ -12,6 +13,15 @@ export interface Role {
   readonly labels: Readonly<Record<string, string>>
   /** Selects the ClusterRoles whose rules this one has instead of its own. */
   readonly aggregates?: readonly LabelSelector[]
+}
+
+/** What the roles and bindings of a namespace cost. */
+export interface PolicyCost {
+  readonly roles: number
+  /** Combinations of verb and target in the rules of the roles. */
+  readonly combinations: number
+  /** Subjects of the bindings; a binding without any counts as one. */
+  readonly subjects: number
 }
 
 /** A role with its own rules. Those of an aggregated one are not what it grants. */
@@ -36,6 +46,9 @@ interface Scope {
   readonly bindings: Map<string, Binding>
   readonly User: Map<string, Grants>
   readonly Group: Map<string, Grants>
+  /** See `PolicyCost`. */
+  combinations: number
+  subjects: number
 }
 
 /**
@@ -47,20 +60,20 @@ interface Scope {
  * no more than that role, whoever has it. Only a change of a ClusterRole makes the aggregated ones anew.
  */
 export class RbacPolicy {
-  readonly #cluster = newScope(undefined)
+  #cluster = newScope(undefined)
   readonly #namespaces = new Map<string, Scope>()
   /** The rules of aggregated ClusterRoles that have been needed since the last change of a ClusterRole. */
   readonly #aggregated = new Map<string, RoleRules>()
 
   clear(): void {
+    this.#cluster = newScope(undefined)
     this.#namespaces.clear()
     this.#aggregated.clear()
-    for (const map of [this.#cluster.roles, this.#cluster.bindings, this.#cluster.User, this.#cluster.Group])
-      map.clear()
   }
 
   setRole({ namespace, name }: RbacKey, role: Role | undefined): void {
     const scope = this.#scopeOf(namespace)
+    scope.combinations += costOfRules(role?.rules) - costOfRules(scope.roles.get(name)?.role.rules)
     if (role === undefined) scope.roles.delete(name)
     else scope.roles.set(name, { role, own: new RoleRules(role.rules) })
     if (namespace === undefined) this.#aggregated.clear()
@@ -70,6 +83,7 @@ export class RbacPolicy {
   setBinding({ namespace, name }: RbacKey, binding: Binding | undefined): void {
     const scope = this.#scopeOf(namespace)
     const previous = scope.bindings.get(name)
+    scope.subjects += costOfBinding(binding) - costOfBinding(previous)
     for (const subject of previous?.subjects ?? []) {
       const bySubject = scope[subject.kind]
       const grants = bySubject.get(subject.name)
@@ -88,6 +102,11 @@ export class RbacPolicy {
       grants.roles = undefined
     }
     this.#forgetEmpty(scope)
+  }
+
+  costOf(namespace: string): PolicyCost {
+    const { roles, combinations, subjects } = this.#namespaces.get(namespace) ?? newScope(namespace)
+    return { roles: roles.size, combinations, subjects }
   }
 
   /** Returns what allows a user to do something, or undefined. Cluster-wide bindings come first, as in Kubernetes. */
@@ -214,5 +233,14 @@ function rolesOf({ namespace }: Scope, grants: Grants): readonly BindingGrant[] 
 }
 
 function newScope(namespace: string | undefined): Scope {
-  return { namespace, roles: new Map(), bindings: new Map(), User: new Map(), Group: new Map() }
+  const byName = { roles: new Map(), bindings: new Map() }
+  return { namespace, ...byName, User: new Map(), Group: new Map(), combinations: 0, subjects: 0 }
+}
+
+export function costOfBinding(binding: Binding | undefined): number {
+  return binding === undefined ? 0 : Math.max(1, binding.subjects.length)
+}
+
+export function costOfRules(rules: readonly PolicyRule[] = []): number {
+  return rules.reduce((sum, rule) => sum + combinationsOf(rule), 0)
 }
