@@ -3,7 +3,9 @@ import { rm } from 'node:fs/promises'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Flood } from './support/flood.ts'
+import { Multiplexed } from './support/multiplex.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 import { resume, suspend } from './support/suspend.ts'
 import { Users } from './support/users.ts'
@@ -11,8 +13,11 @@ import { copyFixture } from './support/worlds.ts'
 
 const items = '/apis/items.example.com/v1/items'
 const objects = 1_500
+/** More than one user's share of selectors needs. */
+const watchesPerUser = 80
+const manyTerms = Array.from({ length: 90 }, (_, n) => `l${n}!=v`).join(',')
 /** Each list tests every object against 90 terms. */
-const dearList = `${items}?size=1&labelSelector=${Array.from({ length: 90 }, (_, n) => `l${n}!=v`).join(',')}`
+const dearList = `${items}?size=1&labelSelector=${manyTerms}`
 
 let users: Users<'ann' | 'vic'>
 let plugin: string
@@ -21,7 +26,10 @@ let server: ServerProcess
 beforeAll(async () => {
   users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
   plugin = await copyFixture('items-plugin')
-  server = await startServer({ plugins: [plugin], args: users.args })
+  server = await startServer({
+    plugins: [plugin],
+    args: [...users.args, '--max-watches-per-user', String(watchesPerUser)],
+  })
   for (let at = 0; at < objects; at += 100) {
     const created = await Promise.all(Array.from({ length: 100 }, (_, n) => create(`item-${at + n}`)))
     expect(new Set(created)).toEqual(new Set([201]))
@@ -44,48 +52,15 @@ async function metrics(): Promise<string> {
   return (await fetch(`${server.url}/metrics`, { headers: users.headersOf('ann') })).text()
 }
 
-interface Flood {
-  /** Status codes of the responses so far. */
-  statuses(): string[]
-  /** Sends this many requests on each connection. */
-  send(each: number): void
-  /** From now on, sends a request for each response. */
-  repeat(): void
-  leave(): void
-}
-
-/** Opens connections for pipelined requests, which are all the same. */
-async function openFlood(connections: number, target: string, token: string): Promise<Flood> {
-  const request = `GET ${target} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${token}\r\n\r\n`
-  const received = Array.from({ length: connections }, () => '')
-  const sockets = Array.from({ length: connections }, () => connect(server.port, '127.0.0.1'))
-  await Promise.all(sockets.map(socket => once(socket, 'connect')))
-  for (const [n, socket] of sockets.entries()) {
-    socket.on('error', () => {})
-    socket.setEncoding('latin1').on('data', text => {
-      received[n] = (received[n] ?? '') + text
-    })
-  }
-  return {
-    statuses: () => received.flatMap(text => text.match(/(?<=HTTP\/1\.1 )\d{3}/g) ?? []),
-    send: each => {
-      for (const socket of sockets) socket.write(request.repeat(each))
-    },
-    repeat: () => {
-      for (const socket of sockets)
-        socket.on('data', text => void socket.write(request.repeat(`${text}`.split('HTTP/1.1 ').length - 1)))
-    },
-    // A client that only closes its half gets responses for a while.
-    leave: () => {
-      for (const socket of sockets) socket.resetAndDestroy()
-    },
-  }
+/** Opens connections for pipelined requests of one user. */
+function openFlood(connections: number, target: string, token: string): Promise<Flood> {
+  return Flood.open(server.port, connections, target, () => ({ authorization: `Bearer ${token}` }))
 }
 
 /** Sends as many requests at once. */
 async function flood(connections: number, each: number, target: string, token: string): Promise<Flood> {
   const opened = await openFlood(connections, target, token)
-  opened.send(each)
+  await opened.send(each)
   return opened
 }
 
@@ -96,12 +71,12 @@ it.each(['/item-0?resourceVersion=0', '?size=1&resourceVersion=0', '/unknown/sta
     const agent = new Agent({ keepAlive: true })
     const noisy = await openFlood(connections, `${items}${target}`, users.tokenOf('vic'))
     try {
-      noisy.send(1)
+      await noisy.send(1)
       await expect.poll(() => noisy.statuses().length).toBe(connections)
       const before = answeredIn(await text(await scrape(agent).response))
       // The server finds all requests at once, that of the other identity behind all of the flood.
       await suspend(server.pid)
-      noisy.send(each)
+      await noisy.send(each)
       const calm = scrape(agent)
       await calm.sent
       resume(server.pid)
@@ -133,15 +108,21 @@ function answeredIn(metrics: string): number {
 }
 
 /** Opens requests whose bodies of a declared length arrive up to the first `sent` bytes only. */
-async function openHalfWay(count: number, length: number, sent: number): Promise<HalfWay> {
-  const head = [
-    `POST ${items} HTTP/1.1`,
-    'host: 127.0.0.1',
-    `authorization: Bearer ${users.tokenOf('ann')}`,
-    'content-type: application/json',
-    `content-length: ${length}`,
-    '\r\n',
-  ].join('\r\n')
+async function openHalfWay(
+  count: number,
+  length: number,
+  sent: number,
+  headersOf: (connection: number) => Readonly<Record<string, string>> = () => users.headersOf('ann'),
+): Promise<HalfWay> {
+  const headOf = (n: number) =>
+    [
+      `POST ${items} HTTP/1.1`,
+      'host: 127.0.0.1',
+      ...Object.entries(headersOf(n)).map(([name, value]) => `${name}: ${value}`),
+      'content-type: application/json',
+      `content-length: ${length}`,
+      '\r\n',
+    ].join('\r\n')
   const sockets = Array.from({ length: count }, () => connect(server.port, '127.0.0.1'))
   const received = sockets.map(() => '')
   for (const [n, socket] of sockets.entries()) {
@@ -151,7 +132,7 @@ async function openHalfWay(count: number, length: number, sent: number): Promise
     })
   }
   await Promise.all(sockets.map(socket => once(socket, 'connect')))
-  for (const socket of sockets) socket.write(`${head}${'x'.repeat(sent)}`)
+  for (const [n, socket] of sockets.entries()) socket.write(`${headOf(n)}${'x'.repeat(sent)}`)
   return {
     responses: () => received.filter(each => each !== ''),
     leave: () => {
@@ -243,6 +224,114 @@ it('wrong tokens wait in a class of their own', async () => {
   expect(await metrics()).toMatch(
     /^apiserver_flowcontrol_dispatched_requests_total\{priority_level="unauthenticated",flow_schema="unauthenticated"\} \d{4,}$/m,
   )
+})
+
+/** The headers by which ann acts for users that do not exist, another one on each connection. */
+function invented(connection: number): Record<string, string> {
+  return {
+    ...users.headersOf('ann'),
+    'impersonate-user': `invented-${connection}`,
+    'impersonate-group': 'setpoint:admins',
+  }
+}
+
+describe('a caller that acts for many users', () => {
+  const gzip = { 'accept-encoding': 'gzip' }
+  const longQuery = `/apis/items.example.com/v1/devices?labelSelector=${manyTerms}`
+  const watch = `${items}?watch=true&allowWatchBookmarks=true`
+  const isComplete = /\r\n0\r\n\r\n/g
+
+  it.each([
+    // Far more of them than the turn of the event loop in which they arrive has time for.
+    { share: 'requests', connections: 300, target: longQuery, headers: {}, done: /HTTP\/1\.1 200/g },
+    { share: 'compression', connections: 70, target: items, headers: gzip, done: isComplete },
+    { share: 'initial events', connections: 70, target: watch, headers: {}, done: /initial-events-end/g },
+  ])('has one share of the $share', async ({ connections, target, headers, done }) => {
+    const noisy = await Flood.open(server.port, connections, target, n => ({ ...invented(n), ...headers }))
+    const calm = await Flood.open(server.port, 1, target, () => ({ ...users.headersOf('vic'), ...headers }))
+    try {
+      // The server finds all requests at once.
+      await suspend(server.pid)
+      await noisy.send(1)
+      await calm.send(1)
+      resume(server.pid)
+      await calm.until(done, 1)
+      expect(noisy.count(done)).toBeLessThan(connections / 2)
+    } finally {
+      resume(server.pid)
+      noisy.leave()
+      calm.leave()
+    }
+  })
+
+  it('has one share of the messages on WebSockets', async () => {
+    const open = (headers: Record<string, string>) => Multiplexed.open(server.url, '/apis', headers)
+    const noisy = await Promise.all(Array.from({ length: 70 }, (_, n) => open(invented(n))))
+    const calm = await open(users.headersOf('vic'))
+    try {
+      await suspend(server.pid)
+      // So long that the server handles eight of them in a turn.
+      const path = `/apis/unknown/v1/${'x'.repeat(16_000)}`
+      for (const socket of noisy) socket.subscribe('a', path)
+      calm.subscribe('a', path)
+      resume(server.pid)
+      await calm.ends('a')
+      expect(noisy.filter(({ messages }) => messages.length > 0).length).toBeLessThan(35)
+    } finally {
+      resume(server.pid)
+      await Promise.all([...noisy, calm].map(socket => socket.cut()))
+    }
+  })
+
+  it('has one share of the connections that watch, over every transport', async () => {
+    const streams = await Flood.open(server.port, watchesPerUser - 2, watch, invented)
+    const sockets = []
+    try {
+      await streams.send(1)
+      await expect.poll(() => streams.statuses().length).toBe(watchesPerUser - 2)
+      sockets.push(await Multiplexed.open(server.url, '/apis', invented(1_000)))
+      sockets.push(await Multiplexed.open(server.url, '/apis', invented(1_001)))
+      const refused = await fetch(`${server.url}${watch}`, { headers: invented(1_002) })
+      expect(refused.status).toBe(429)
+      expect(await refused.text()).toContain(`ann has ${watchesPerUser} connections that watch`)
+      await expect(Multiplexed.open(server.url, '/apis', invented(1_003))).rejects.toThrow('429')
+    } finally {
+      streams.leave()
+      await Promise.all(sockets.map(socket => socket.cut()))
+    }
+  })
+
+  it('has one share of the selectors of watches', async () => {
+    const terms = Array.from({ length: 100 }, (_, n) => `key-${n}=${'v'.repeat(60)}`)
+    const path = `${items}?resourceVersion=0&labelSelector=${encodeURIComponent(terms.join(','))}`
+    // 1 MiB each.
+    const sockets = await Promise.all(
+      Array.from({ length: 17 }, (_, n) => Multiplexed.open(server.url, '/apis', invented(n))),
+    )
+    try {
+      const refusals = []
+      for (const socket of sockets) {
+        for (let n = 0; n < 60; n++) socket.subscribe(`${n}`, path)
+        await socket.ends('59')
+        refusals.push(JSON.stringify(socket.of('59')))
+      }
+      for (const refusal of refusals.slice(0, 16)) expect(refusal).toContain('this connection has')
+      expect(refusals[16]).toContain('ann has')
+    } finally {
+      await Promise.all(sockets.map(socket => socket.cut()))
+    }
+  })
+
+  it('has one share of the memory for bodies', async () => {
+    const large = await openHalfWay(30, 3_000_000, 2_900_000, invented)
+    try {
+      await expect.poll(() => large.responses().length).toBe(7)
+      for (const each of large.responses()) expect(each).toContain('those of \\"ann\\" hold')
+    } finally {
+      large.leave()
+    }
+    await expect.poll(heldBytes).toBe(0)
+  })
 })
 
 it('requests that wait when the server stops get their responses', async () => {

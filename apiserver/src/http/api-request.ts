@@ -5,6 +5,8 @@ import type { CallerRights } from '../registry/index.ts'
 /** The identified caller of a request. */
 export interface Caller {
   readonly user: UserInfo
+  /** Whose turns and shares the request takes (`payerOf`). */
+  readonly payer: string
   /** Name of the plugin that sends the request through its client. */
   readonly plugin: string | undefined
 }

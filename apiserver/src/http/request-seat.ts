@@ -9,6 +9,7 @@ import {
   type Identity,
   kindOfUser,
   type Party,
+  payerOf,
   type RequestClass,
   type RequestQueues,
 } from '../security/index.ts'
@@ -26,14 +27,14 @@ export function classOf({ verb, target, served }: RequestInfo): RequestClass {
   return verb === 'get' ? 'reads' : 'writes'
 }
 
-/** Returns the party of a request. Callers that act for other users cannot choose whose turn it is. */
+/** Returns the party of a request. */
 export function partyOf(
   requestClass: RequestClass,
-  { user, impersonator }: Identity,
+  identity: Identity,
   connection: Socket | undefined,
 ): Party {
-  const { name } = impersonator?.user ?? user
-  return { class: requestClass, identity: name, kind: kindOfUser(name), connection }
+  const payer = payerOf(identity)
+  return { class: requestClass, identity: payer, kind: kindOfUser(payer), connection }
 }
 
 /** Returns the party of a plugin in this process, or of the server's own controllers. */

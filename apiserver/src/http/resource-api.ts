@@ -407,7 +407,7 @@ class RequestOwner implements WorkOwner {
   }
 
   get caller(): string {
-    return this.#request.caller.user.name
+    return this.#request.caller.payer
   }
 
   get signal(): AbortSignal | undefined {

@@ -55,13 +55,15 @@ async function sendLarge(ctx: Context, { status, headers, body }: ApiResponse): 
   else ctx.length = length
   if (method === 'HEAD') res.end()
   else
-    await sendBody(res, Buffer.isBuffer(body) ? [body] : body, { gzipFor: gzip ? callerOf(ctx) : undefined })
+    await sendBody(res, Buffer.isBuffer(body) ? [body] : body, {
+      gzipFor: gzip ? payerOfResponse(ctx) : undefined,
+    })
 }
 
-/** Returns the name of the user, or an empty one for a response that needs none, such as a probe's. */
-function callerOf({ state }: Context): string {
+/** Returns whose turns a response takes. Empty for one without a caller, such as a probe's. */
+function payerOfResponse({ state }: Context): string {
   const { caller }: Partial<RequestState> = state
-  return caller?.user.name ?? ''
+  return caller?.payer ?? ''
 }
 
 /** Responds to a request whose body has not arrived in full. Its rest must not be taken for the next request. */

@@ -4,7 +4,7 @@ import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { AuditedRequest, AuditLog, AuditOutcome } from '../audit/index.ts'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
-import type { Access, Authorizer, Identity } from '../security/index.ts'
+import { type Access, type Authorizer, type Identity, payerOf } from '../security/index.ts'
 import {
   goingAway,
   revoked,
@@ -20,7 +20,6 @@ import { MessagePace } from './message-pace.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { asWatch, type ResourceRequest, watchable } from './request-info.ts'
-import { partyOf } from './request-seat.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { warningHeaders } from './warning-headers.ts'
@@ -94,7 +93,7 @@ export class WatchApi {
       if (warning !== undefined) response.setHeader('warning', warning)
       const open = (onEnd: () => void) =>
         hub.open(cache, request, sinkFor(target, new StreamSink(response, form)), present, {
-          caller: identity.user.name,
+          caller: stay.payer,
           onEnd,
         })
       const watch = this.#permitted(identity, target, open)
@@ -136,7 +135,7 @@ export class WatchApi {
       if (connection === undefined) return false
       const sink = sinkFor(target, new SocketSink(connection))
       const open = (onEnd: () => void) =>
-        this.#parts.hub.open(cache, request, sink, present, { caller: identity.user.name, onEnd })
+        this.#parts.hub.open(cache, request, sink, present, { caller: stay.payer, onEnd })
       const watch = this.#permitted(identity, target, open)
       stay.onRevoked = () => watch.revoke()
       connection.onDrained(() => watch.drained())
@@ -168,7 +167,6 @@ export class WatchApi {
     if (connection === undefined) return false
     stay.onRevoked = () => connection.close(revoked)
     const { remoteAddress } = message.socket
-    const { identity: caller } = partyOf('watches', identity, message.socket)
     const headers = { ...message.headers, 'audit-id': undefined }
     const open = async (path: string, sink: WatchSink, signal: AbortSignal) => {
       const subscription = this.#parts.audit?.begin({ uri: path, headers, remoteAddress })
@@ -181,7 +179,7 @@ export class WatchApi {
       }
     }
     const { toApiError } = this.#parts
-    new WatchMultiplexer({ connection, pace: this.#pace, caller, open, toApiError })
+    new WatchMultiplexer({ connection, pace: this.#pace, caller: stay.payer, open, toApiError })
     this.#multiplexed.add(connection)
     connection.onClose(() => this.#multiplexed.delete(connection))
     return true
@@ -227,7 +225,7 @@ export class WatchApi {
         onEnd()
         audited?.completed({ code: 200 })
       }
-      return hub.open(cache, request, sinkFor({ view }, sink), present, { caller: user.name, onEnd: ended })
+      return hub.open(cache, request, sinkFor({ view }, sink), present, { caller: stay.payer, onEnd: ended })
     }
     try {
       const watch = this.#permitted(identity, found, open)
@@ -251,7 +249,8 @@ export class WatchApi {
   #enter(identity: Identity): Stay {
     const { hub, connections, access } = this.#parts
     hub.checkOpen()
-    return new Stay(connections.admit(identity.user.name), revoked => access.onRevoked(identity, revoked))
+    const payer = payerOf(identity)
+    return new Stay(payer, connections.admit(payer), revoked => access.onRevoked(identity, revoked))
   }
 
   /** Counts a watch of a connection, until `release` is called or the connection closes. */
@@ -308,10 +307,13 @@ class Stay {
   /** Called when its credentials become invalid. */
   onRevoked: () => void = () => {}
   #isRevoked = false
+  /** Whose turns its watches take (`payerOf`). */
+  readonly payer: string
   readonly place: WatchPlace
   readonly #stopListening: () => void
 
-  constructor(place: WatchPlace, listen: (revoked: () => void) => () => void) {
+  constructor(payer: string, place: WatchPlace, listen: (revoked: () => void) => () => void) {
+    this.payer = payer
     this.place = place
     this.#stopListening = listen(() => {
       this.#isRevoked = true

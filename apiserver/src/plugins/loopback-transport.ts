@@ -79,7 +79,7 @@ export class LoopbackTransport implements Transport {
         path,
         query,
         headers,
-        caller: { user, plugin: headers['x-setpoint-plugin'] },
+        caller: { user, payer: party.identity, plugin: headers['x-setpoint-plugin'] },
         rights: rightsOf(served, (verb, each) => checkActor(this.#actor, user, verb, served, each)),
         async readBody() {
           await seat.beforeParsing(content.length)
@@ -133,7 +133,7 @@ export class LoopbackTransport implements Transport {
           stopListening()
           audited?.completed({ code: 200 })
         }
-        opened = hub.open(cache, request, sink, present, { internal: true, caller: user.name, onEnd })
+        opened = hub.open(cache, request, sink, present, { internal: true, caller: party.identity, onEnd })
         return opened
       }
       const watch = new LoopbackWatch(open, signal)

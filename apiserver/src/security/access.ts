@@ -21,6 +21,14 @@ export interface Identity {
   readonly impersonated?: UserInfo
 }
 
+/**
+ * Returns the name that pays for what a caller uses: its turns, and its shares of memory and connections. Callers that act for
+ * other users pay themselves. Otherwise they could take any number of shares, because the users need not exist.
+ */
+export function payerOf({ user, impersonator }: Identity): string {
+  return (impersonator?.user ?? user).name
+}
+
 /** The parts of a request that authenticate its caller. The socket has the client's certificate. */
 export type CallerRequest = Pick<IncomingMessage, 'headers' | 'socket'>
 

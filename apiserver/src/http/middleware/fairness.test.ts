@@ -26,7 +26,7 @@ async function serve(routeBodies: BodyBounds) {
     if (name === '') throw new ApiError('Unauthorized', 'a token is required')
     const user = { name, groups: [] }
     ctx.state.identity = { user, credential: undefined }
-    ctx.state.caller = { user, plugin: undefined }
+    ctx.state.caller = { user, payer: 'ann', plugin: undefined }
     ctx.state.info = readRequestInfo(ctx.method, ctx.path, '', {
       modelOf: () => undefined,
       isStarting: () => false,

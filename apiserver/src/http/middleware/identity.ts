@@ -1,4 +1,4 @@
-import type { Identity, ImpersonatingAccess } from '../../security/index.ts'
+import { type Identity, type ImpersonatingAccess, payerOf } from '../../security/index.ts'
 import { headerOf } from '../api-request.ts'
 import type { Context, Middleware } from '../request-state.ts'
 
@@ -25,5 +25,6 @@ function identified(ctx: Context, access: ImpersonatingAccess, caller: Identity)
     state.identity = identity
     state.audit?.identified(identity)
   }
-  state.caller = { user: identity.user, plugin: headerOf(req.headers, pluginHeader) || undefined }
+  const plugin = headerOf(req.headers, pluginHeader) || undefined
+  state.caller = { user: identity.user, payer: payerOf(identity), plugin }
 }
