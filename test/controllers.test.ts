@@ -200,7 +200,7 @@ describe('the role controllers', () => {
     expect((await running.kill('SIGTERM')).code).toBe(0)
   })
 
-  it('serves probes and metrics before the server is up, with it, and without access to it', async () => {
+  it('serves probes and metrics before the server is up, with it, and while it is away', async () => {
     const world = await serve('embedded', 'apiserver')
     await world.server.kill('SIGTERM')
     const [dir = ''] = world.plugins
@@ -228,6 +228,17 @@ describe('the role controllers', () => {
     expect((await ask('/metrics')).text).toContain('controller_runtime_reconcile_total{controller="')
     for (const path of ['/apis', '//', '/%', '/livez/x']) expect((await ask(path)).status).toBe(404)
     expect((await ask('/livez', 'POST')).status).toBe(405)
+    // After ten seconds without the server it has lost the lease. A restart would not help.
+    await world.server.kill('SIGTERM')
+    await eventually(async () =>
+      expect(await ask('/readyz')).toEqual({
+        status: 503,
+        text: expect.stringContaining('[-]leader-election failed: this process has lost the lease'),
+      }),
+    )
+    expect(await ask('/livez')).toEqual({ status: 200, text: 'ok' })
+    await world.server.restart()
+    await eventually(async () => expect(await ask('/readyz')).toEqual({ status: 200, text: 'ok' }))
     expect((await running.kill('SIGTERM')).code).toBe(0)
   })
 

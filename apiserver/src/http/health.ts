@@ -116,12 +116,8 @@ export interface HealthAnswer {
 export function leadershipNotes(manager: ManagerState | undefined): readonly string[] {
   const leadership = manager?.leadership
   if (leadership === undefined) return []
-  const { lease, isLeader, leader } = leadership
-  const standing = isLeader
-    ? 'leading'
-    : leader === undefined
-      ? 'standing by, no leader'
-      : `standing by, ${leader} leads`
+  const { lease, isLeader, leader, unready } = leadership
+  const standing = isLeader ? 'leading' : `standing by, ${unready ?? `${leader} leads`}`
   return [`controllers ${standing} (lease ${lease})`]
 }
 

@@ -6,11 +6,11 @@ export interface HealthCheck {
   readonly problem?: string
 }
 
-/** The health of a manager. A standby is healthy; so is a manager whose server is away for a while. */
+/** The health of a manager. A standby is healthy; so is a manager whose server is away for less than a lease lasts. */
 export interface ManagerHealth {
   /** False if only a restart helps: the election has stopped. */
   readonly live: boolean
-  /** Whether every cache has synced. */
+  /** Whether every cache has synced, and the manager leads or stands by beside a live leader. */
   readonly ready: boolean
   /** The checks behind `live`. */
   readonly liveness: readonly HealthCheck[]

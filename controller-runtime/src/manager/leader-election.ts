@@ -1,3 +1,4 @@
+import { errorMessage } from '../api/error-message.ts'
 import type { Client } from '../client/client.ts'
 import { failureFields } from '../client/server-away.ts'
 import type { CancelTimer, Clock } from '../clock.ts'
@@ -63,8 +64,11 @@ export class LeaderElector {
   /** Settles when the work of a lost term has ended. */
   #aftermath: Promise<void> = Promise.resolve()
   #attemptedAt = 0
+  /** Monotonic ms of the last attempt that has succeeded, whoever holds the lease. */
+  #succeededAt = Number.NEGATIVE_INFINITY
+  /** Why the last attempt has failed, if it has. */
+  #failure: { readonly error: unknown } | undefined
   #attempt: AbortController | undefined
-  #failedBefore = false
   /** The leader that was last logged. */
   #follows: string | undefined
   #wake: () => void = () => {}
@@ -108,6 +112,25 @@ export class LeaderElector {
     if (this.isLeader) return
     this.#lose('the renew deadline has passed')
     throw new LeadershipLostError(`${this.identity} does not hold the lease ${this.lease}`)
+  }
+
+  /**
+   * Why this candidate neither leads nor stands by beside a live leader, for a readiness check; otherwise undefined. A
+   * single failed attempt is no reason: the lease has to expire, or the server must be away for as long.
+   */
+  get unready(): string | undefined {
+    if (this.isLeader) return undefined
+    const { identity, leaseDurationMs } = this.#settings
+    const silentMs = this.#clock.monotonic() - this.#succeededAt
+    if (silentMs > leaseDurationMs) {
+      const time = Number.isFinite(silentMs) ? `for ${Math.round(silentMs / 1000)} s` : 'yet'
+      const why = this.#failure === undefined ? '' : `: ${errorMessage(this.#failure.error)}`
+      return `no attempt at the lease has succeeded ${time}${why}`
+    }
+    const { holder } = this.#lock
+    if (holder === undefined) return 'no process holds the lease'
+    if (holder === identity) return 'this process has lost the lease'
+    return this.#lock.runsOutInMs > 0 ? undefined : `the lease of ${holder} has expired`
   }
 
   /** The problem of a stuck election, for a liveness check; otherwise undefined. */
@@ -252,12 +275,13 @@ export class LeaderElector {
     try {
       // A transport may ignore the signal.
       const outcome = await unlessAborted(this.#lock.claim(attempt.signal), attempt.signal)
-      this.#failedBefore = false
+      this.#failure = undefined
+      this.#succeededAt = this.#clock.monotonic()
       this.#announce(outcome)
       return outcome
     } catch (error) {
-      const first = !this.#failedBefore
-      this.#failedBefore = true
+      const first = this.#failure === undefined
+      this.#failure = { error }
       if (first || this.#phase === 'leading') {
         this.#log.warn(failureFields(error), 'failed to acquire or renew lease, retrying')
       }

@@ -464,7 +464,10 @@ describe('health', () => {
     expect(manager.health()).toMatchObject({
       live: true,
       ready: false,
-      readiness: [{ name: 'informer/gadgets.demo.example.com', problem: 'the cache has not synced' }],
+      readiness: [
+        { name: 'informer/gadgets.demo.example.com', problem: 'the cache has not synced' },
+        { name: 'leader-election', problem: 'no attempt at the lease has succeeded yet' },
+      ],
     })
     manager.start()
     await world.pass(5_000)
@@ -478,6 +481,66 @@ describe('health', () => {
         { name: 'leader-election', problem: expect.stringContaining('no attempt at the lease work') },
       ],
     })
+  })
+
+  /** A manager that leads and one that stands by, both ready. */
+  async function leaderAndStandby() {
+    const world = new World()
+    const first = world.join('first')
+    first.manager.start()
+    await world.pass(500)
+    const second = world.join('second')
+    const problem = ({ manager }: typeof first) => manager.health().readiness.at(-1)?.problem
+    expect(problem(second)).toBe('no attempt at the lease has succeeded yet')
+    second.manager.start()
+    await world.pass(5_000)
+    expect([first, second].map(({ manager }) => manager.health().ready)).toEqual([true, true])
+    return { world, first, second, problem }
+  }
+
+  test('a standby whose attempts at the lease fail is not ready after the time of a lease, until one succeeds', async () => {
+    const { world, first, second, problem } = await leaderAndStandby()
+    second.link.state = 'down'
+    await world.pass(11_000)
+    expect(second.manager.health()).toMatchObject({ live: true, ready: true })
+    await world.pass(8_000)
+    // Its watch of the lease still shows a live leader.
+    expect(second.manager.leadership).toMatchObject({ leader: 'first' })
+    expect(problem(second)).toMatch(/^no attempt at the lease has succeeded for \d\d s: the link is down$/)
+    expect(second.manager.health()).toMatchObject({ live: true, ready: false })
+    expect(first.manager.health()).toMatchObject({ ready: true })
+    second.link.state = 'up'
+    await world.pass(5_000)
+    expect(second.manager.health()).toMatchObject({ ready: true })
+  })
+
+  test('of managers whose server is away, none is ready once the lease is lost, and each is when one leads', async () => {
+    const { world, first, second, problem } = await leaderAndStandby()
+    for (const { link } of [first, second]) link.state = 'down'
+    await world.pass(12_500)
+    expect(problem(first)).toBe('this process has lost the lease')
+    expect(second.manager.health()).toMatchObject({ ready: true })
+    await world.pass(10_000)
+    for (const each of [first, second]) {
+      expect(each.manager.health()).toMatchObject({ live: true, ready: false })
+      expect(problem(each)).toMatch(/^no attempt at the lease has succeeded for \d\d s: the link is down$/)
+    }
+    for (const { link } of [first, second]) link.state = 'up'
+    await world.pass(10_000)
+    for (const { manager } of [first, second]) expect(manager.health()).toMatchObject({ ready: true })
+  })
+
+  test('a standby whose leader has not renewed for the time of its lease is not ready', async () => {
+    const { world, first, second, problem } = await leaderAndStandby()
+    first.link.state = 'down'
+    await world.pass(12_000)
+    expect(second.manager.health()).toMatchObject({ ready: true })
+    // Before it could try again.
+    second.clock.stall(4_000)
+    expect(problem(second)).toBe('the lease of first has expired')
+    await world.pass(1_000)
+    expect(second.manager.leadership).toMatchObject({ isLeader: true })
+    expect(second.manager.health()).toMatchObject({ ready: true })
   })
 
   test('an event loop that was blocked for a retry period is logged once', async () => {

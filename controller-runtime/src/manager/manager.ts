@@ -71,6 +71,8 @@ export interface Leadership {
   readonly isLeader: boolean
   /** The holder of the lease, as last observed. */
   readonly leader: string | undefined
+  /** Why this process neither leads nor stands by beside a live leader. Undefined if it does. */
+  readonly unready: string | undefined
   /** Number of renewals since the start that had to read the lease first. */
   readonly slowPaths: number
 }
@@ -173,8 +175,8 @@ export class Manager {
   /** Undefined without an election: the manager is then always active. */
   get leadership(): Leadership | undefined {
     if (this.#elector === undefined) return undefined
-    const { lease, identity, isLeader, leader, slowPaths } = this.#elector
-    return { lease, identity, isLeader, leader, slowPaths }
+    const { lease, identity, isLeader, leader, unready, slowPaths } = this.#elector
+    return { lease, identity, isLeader, leader, unready, slowPaths }
   }
 
   /**
@@ -297,16 +299,17 @@ export class Manager {
   }
 
   health(): ManagerHealth {
-    const election: HealthCheck = {
-      name: 'leader-election',
-      problem: this.#elector?.trouble,
-    }
+    const election = (problem: string | undefined): HealthCheck[] =>
+      this.#elector === undefined ? [] : [{ name: 'leader-election', problem }]
     return healthOf({
-      liveness: this.#elector === undefined ? [] : [election],
-      readiness: this.#pool.informers.map(({ model: { plural, group }, hasSynced }) => ({
-        name: `informer/${plural}.${group}`,
-        problem: hasSynced ? undefined : 'the cache has not synced',
-      })),
+      liveness: election(this.#elector?.trouble),
+      readiness: [
+        ...this.#pool.informers.map(({ model: { plural, group }, hasSynced }) => ({
+          name: `informer/${plural}.${group}`,
+          problem: hasSynced ? undefined : 'the cache has not synced',
+        })),
+        ...election(this.#elector?.unready),
+      ],
     })
   }
 
