@@ -96,6 +96,7 @@ export function bound(storage: Storage): Storage {
     watch: storage.watch.bind(storage),
     head: storage.head.bind(storage),
     compact: storage.compact.bind(storage),
+    space: storage.space.bind(storage),
     close: async () => {},
   }
 }

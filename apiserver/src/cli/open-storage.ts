@@ -1,6 +1,6 @@
 import type { Logger } from '../log/index.ts'
 import type { EtcdMetrics } from '../metrics/index.ts'
-import type { Storage } from '../storage/index.ts'
+import type { Fullness, Storage } from '../storage/index.ts'
 import type { EtcdCertificates } from './etcd-certificates.ts'
 import type { StoreOptions } from './flags-store.ts'
 
@@ -9,12 +9,13 @@ export async function openStorage(
   store: StoreOptions,
   tls: EtcdCertificates['tls'],
   { observe }: EtcdMetrics,
+  fullness: Fullness,
   log: Logger,
 ): Promise<Storage> {
   // Loading lmdb or the etcd client is a large part of the program's start.
   if (store.kind === 'embedded') {
     const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
-    return openEmbeddedStorage({ dataDir: store.dataDir, log })
+    return openEmbeddedStorage({ dataDir: store.dataDir, fullness, log })
   }
   const { openEtcdStorage } = await import('../storage/etcd/index.ts')
   return openEtcdStorage({
@@ -23,6 +24,7 @@ export async function openStorage(
     tls,
     auth: store.credentials && { user: store.credentials.username, password: store.credentials.password },
     observe,
+    fullness,
     log,
   })
 }

@@ -4,11 +4,18 @@ import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck } from '../cache/index.ts'
 import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
-import { describeAudit, describeLog, describeQueues, EtcdMetrics, Metrics } from '../metrics/index.ts'
+import {
+  describeAudit,
+  describeLog,
+  describeQueues,
+  describeSpace,
+  EtcdMetrics,
+  Metrics,
+} from '../metrics/index.ts'
 import { installedSources, type Plugins, type ReloadOutcome, ServedKinds } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms } from '../rooms.ts'
 import { LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
-import { compactRegularly } from '../storage/index.ts'
+import { compactRegularly, Fullness, SpaceWatch } from '../storage/index.ts'
 import { WatchConnections } from '../watch/index.ts'
 import { openAudit } from './audit.ts'
 import { authenticate } from './authentication.ts'
@@ -53,7 +60,9 @@ export async function startServer(
   const audit = options.audit && (await openAudit(options.audit, () => rooms.models, log))
   const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
   const etcdMetrics = new EtcdMetrics()
-  const storage = await openStorage(options.store, etcd?.tls, etcdMetrics, log)
+  const fullness = new Fullness(log)
+  const storage = await openStorage(options.store, etcd?.tls, etcdMetrics, fullness, log)
+  const space = new SpaceWatch({ storage, fullness, log })
   const stopping = new AbortController()
   // Every kind of the server listens to it while it starts.
   setMaxListeners(0, stopping.signal)
@@ -76,10 +85,11 @@ export async function startServer(
   const metrics = new Metrics({ models, follower, hub, consistency })
   describeLog(metrics.registry, losses)
   describeQueues(metrics.registry, queues)
+  describeSpace(metrics.registry, space)
   if (audit !== undefined) describeAudit(metrics.registry, audit.log)
   if (etcd !== undefined) metrics.registry.registerMetric(etcdMetrics.histogram)
   const manager = createControllers(options, rooms, metrics, isStarting, log)
-  const health = new Health({ storage, follower, plugins: () => plugins?.progress ?? [], manager })
+  const health = new Health({ storage, space, follower, plugins: () => plugins?.progress ?? [], manager })
   const { access, clients } = authenticate(options.authentication, { rooms, metrics, log })
   const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
@@ -119,8 +129,10 @@ export async function startServer(
   follower.start()
   // The embedded store compacts itself.
   const compaction =
-    options.store.kind === 'etcd' ? compactRegularly(storage, log, stopping.signal) : Promise.resolve()
-  const chores = Promise.all([compaction, consistency.run(stopping.signal)])
+    options.store.kind === 'etcd'
+      ? compactRegularly({ storage, space, log, signal: stopping.signal })
+      : Promise.resolve()
+  const chores = Promise.all([compaction, space.run(stopping.signal), consistency.run(stopping.signal)])
 
   const own = startOwnKinds(rooms, reservedDomain, { log, signal: stopping.signal })
   const { plugins: running, specs } = assemblePlugins({

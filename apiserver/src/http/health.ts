@@ -1,7 +1,7 @@
 import type { Manager } from '@setpoint/controller-runtime'
 import type { HealthCheck } from '@setpoint/controller-runtime/internal'
 import type { LogFollower } from '../cache/index.ts'
-import type { Storage } from '../storage/index.ts'
+import type { SpaceWatch, Storage } from '../storage/index.ts'
 
 export const healthDefaults = Object.freeze({
   /** Milliseconds for the store's part of a readiness check (Kubernetes allows etcd 2 s). */
@@ -11,6 +11,9 @@ export const healthDefaults = Object.freeze({
 })
 
 export type ManagerState = Pick<Manager, 'health' | 'leadership'>
+
+/** How much space the store has: a few words, and details after a semicolon. */
+export type StoreState = Pick<SpaceWatch, 'state'>
 
 /** The state of a plugin, for the verbose form of `/readyz`. It quotes no exception. */
 export interface PluginProgress {
@@ -25,6 +28,7 @@ export interface PluginProgress {
  */
 export class Health {
   readonly #storage: Storage
+  readonly #space: StoreState | undefined
   readonly #follower: LogFollower
   #draining = false
   #starting = true
@@ -35,12 +39,15 @@ export class Health {
 
   constructor(parts: {
     storage: Storage
+    /** The space of the store, if it is watched. */
+    space?: StoreState
     follower: LogFollower
     plugins: () => readonly PluginProgress[]
     /** The controllers, if they run in this process. */
     manager?: ManagerState
   }) {
     this.#storage = parts.storage
+    this.#space = parts.space
     this.#follower = parts.follower
     this.#plugins = parts.plugins
     this.#manager = parts.manager
@@ -76,10 +83,10 @@ export class Health {
 
   /** Informational checks. They never affect readiness. */
   #notes({ detailed }: HealthForm): readonly string[] {
-    const plugins = this.#plugins().map(
-      ({ name, progress }) => `plugin/${name} ${detailed ? progress : progress.replace(/;.*/, '')}`,
-    )
-    return detailed ? [...plugins, ...leadershipNotes(this.#manager)] : plugins
+    const states = this.#plugins().map(({ name, progress }) => `plugin/${name} ${progress}`)
+    if (this.#space !== undefined) states.unshift(`space ${this.#space.state}`)
+    const notes = detailed ? states : states.map(state => state.replace(/;.*/, ''))
+    return detailed ? [...notes, ...leadershipNotes(this.#manager)] : notes
   }
 
   #checkStore(): Promise<string | undefined> {

@@ -56,6 +56,7 @@ async function serve({ isStarting = (): boolean => false } = {}): Promise<Served
       transact: (transaction, options) => storage.transact(transaction, options),
       watch: (prefix, options) => storage.watch(prefix, options),
       compact: (revision, options) => storage.compact(revision, options),
+      space: options => storage.space(options),
       close: () => storage.close(),
     },
     follower,

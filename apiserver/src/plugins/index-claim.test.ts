@@ -62,6 +62,7 @@ function troubled(fault: () => 'none' | 'before' | 'after' | 'full'): Storage {
     list: (prefix, options) => reading(() => storage.list(prefix, options)),
     head: options => reading(() => storage.head(options)),
     watch: (prefix, options) => storage.watch(prefix, options),
+    space: options => storage.space(options),
     compact: (revision, options) => storage.compact(revision, options),
     close: () => Promise.resolve(),
     async transact(transaction: Transaction, options) {

@@ -19,7 +19,16 @@ describe('compaction', () => {
     const stopped: Promise<void>[] = []
     try {
       for (let server = 0; server < 3; server++)
-        stopped.push(compactRegularly(storage, silentLogger, stop.signal, 20))
+        stopped.push(
+          compactRegularly({
+            storage,
+            space: { isShort: false },
+            log: silentLogger,
+            signal: stop.signal,
+            intervalMs: 20,
+            shortIntervalMs: 20,
+          }),
+        )
       let written = await put(storage, 'a')
       for (let round = 1; round <= 3; round++) {
         await expect.poll(() => compact.mock.calls.length).toBeGreaterThanOrEqual(round)
@@ -32,6 +41,24 @@ describe('compaction', () => {
     } finally {
       stop.abort()
       await Promise.all(stopped)
+      await storage.close()
+      await rm(dataDir, { recursive: true, force: true })
+    }
+  })
+
+  it('is done more often while the store is short of space', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
+    const storage = await openEmbeddedStorage({ dataDir })
+    const compact = vi.spyOn(storage, 'compact')
+    const stop = new AbortController()
+    const space = { isShort: true }
+    const { signal } = stop
+    const stopped = compactRegularly({ storage, space, log: silentLogger, signal, shortIntervalMs: 20 })
+    try {
+      await expect.poll(() => compact.mock.calls.length).toBeGreaterThanOrEqual(2)
+    } finally {
+      stop.abort()
+      await stopped
       await storage.close()
       await rm(dataDir, { recursive: true, force: true })
     }

@@ -47,8 +47,23 @@ export interface Storage {
   /** Drops the history up to and including `revision`, and keeps the current state. Idempotent. */
   compact(revision: Revision, options?: CallOptions): Promise<void>
 
+  /**
+   * Returns how much space the store takes.
+   * @throws StoreUnavailableError if the store does not tell.
+   */
+  space(options?: CallOptions): Promise<StoreSpace>
+
   /** Ends all watches and calls, and closes files or connections. Idempotent. */
   close(): Promise<void>
+}
+
+export interface StoreSpace {
+  /** Bytes of the store's file, which does not shrink by itself. Of several members, the largest. */
+  readonly sizeBytes: number
+  /** Bytes of the file that are in use. New data reuse the others first. */
+  readonly usedBytes: number
+  /** Bytes that the file may have. Undefined if only the disk bounds it. */
+  readonly quotaBytes: number | undefined
 }
 
 export interface KeyValue {

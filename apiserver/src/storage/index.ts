@@ -5,4 +5,6 @@
 
 export * from './compactor.ts'
 export * from './contract.ts'
+export * from './fullness.ts'
 export * from './pages.ts'
+export * from './space-watch.ts'

@@ -12,7 +12,8 @@ import {
   StoreUnavailableError,
   type Transaction,
 } from '../contract.ts'
-import { type EmbeddedBounds, openEmbeddedStorage } from './index.ts'
+import { Fullness } from '../fullness.ts'
+import { type EmbeddedBounds, type EmbeddedOptions, openEmbeddedStorage } from './index.ts'
 
 const harness = (bounds: Partial<EmbeddedBounds>): StorageHarness => ({
   async open() {
@@ -54,9 +55,9 @@ describe('embedded', () => {
   let dataDir: string
   let storage: Storage
 
-  const open = async (bounds: Partial<EmbeddedBounds> = {}) => {
+  const open = async (options: Partial<EmbeddedOptions> = {}) => {
     await storage?.close()
-    storage = await openEmbeddedStorage({ dataDir, ...bounds })
+    storage = await openEmbeddedStorage({ dataDir, ...options })
   }
 
   beforeEach(async () => {
@@ -182,10 +183,13 @@ describe('embedded', () => {
     expect(results.map(result => result.status)).toEqual(['rejected', 'fulfilled', 'fulfilled'])
     await expect(write('b', 'x'.repeat(600))).rejects.toBeInstanceOf(StoreFullError)
     expect((await storage.get('b')).pair).toBeUndefined()
-    await open({ dataBytes: 1_000 })
+    const fullness = new Fullness()
+    await open({ dataBytes: 1_000, fullness })
     await expect(write('b', 'x'.repeat(600))).rejects.toBeInstanceOf(StoreFullError)
     await storage.transact({ compares: [], onSuccess: [{ type: 'delete', key: 'a' }] })
+    expect(fullness.reason).toContain('the store is full')
     await write('b', 'x'.repeat(600))
+    expect(fullness.reason).toBeUndefined()
   })
 
   test('a transaction beyond the queue is rejected and changes nothing', async () => {

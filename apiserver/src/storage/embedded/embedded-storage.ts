@@ -9,7 +9,9 @@ import {
   type ListOptions,
   type ListPage,
   type Storage,
+  StoreFullError,
   StoreLockedError,
+  type StoreSpace,
   StoreUnavailableError,
   storageLimits,
   type Transaction,
@@ -17,6 +19,7 @@ import {
   type WatchBatch,
   type WatchOptions,
 } from '../contract.ts'
+import type { Fullness } from '../fullness.ts'
 import { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
 import { makePrivateFolder, restrictFiles } from './file-modes.ts'
 import { StoreFolderError } from './folder-error.ts'
@@ -37,6 +40,7 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
    * Default true.
    */
   readonly durable?: boolean
+  readonly fullness?: Fullness
   /** Reports failed commits and files that other users can read. Default: none. */
   readonly log?: Logger
 }
@@ -47,13 +51,13 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
  * @throws StoreFolderError if the folder cannot be created or written, or has other content.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
-  const { dataDir, durable = true, log, ...bounds } = options
+  const { dataDir, durable = true, fullness, log, ...bounds } = options
   const folder = prepareFolder(dataDir)
   restrictFiles(folder, log)
   const lock = await lockFolder(folder, durable)
   try {
     const all = { ...embeddedDefaults, ...bounds }
-    return new EmbeddedStorage(await StoreFile.open(folder, all, durable), lock, all, log)
+    return new EmbeddedStorage(await StoreFile.open(folder, all, durable), lock, all, fullness, log)
   } catch (error) {
     await lock.release()
     throw error
@@ -113,16 +117,24 @@ class EmbeddedStorage implements Storage {
   readonly #file: StoreFile
   readonly #lock: ProcessLock
   readonly #bounds: EmbeddedBounds
+  readonly #fullness: Fullness | undefined
   readonly #tail: HistoryTail
   readonly #watches: Watches
   readonly #past: PastStates
   readonly #commits: GroupCommit
   #closing: Promise<void> | undefined
 
-  constructor(file: StoreFile, lock: ProcessLock, bounds: EmbeddedBounds, log: Logger | undefined) {
+  constructor(
+    file: StoreFile,
+    lock: ProcessLock,
+    bounds: EmbeddedBounds,
+    fullness: Fullness | undefined,
+    log: Logger | undefined,
+  ) {
     this.#file = file
     this.#lock = lock
     this.#bounds = bounds
+    this.#fullness = fullness
     this.#tail = new HistoryTail(bounds.tailRevisions, bounds.tailBytes)
     this.#watches = new Watches(file, this.#tail, bounds)
     this.#past = new PastStates(file, bounds.pastRevisions)
@@ -160,7 +172,15 @@ class EmbeddedStorage implements Storage {
   }
 
   async transact(transaction: Transaction, options?: CallOptions): Promise<TransactionResult> {
-    return await this.#commits.transact(transaction, this.#check(transaction), options?.signal)
+    const bytes = this.#check(transaction)
+    try {
+      const result = await this.#commits.transact(transaction, bytes, options?.signal)
+      if (result.succeeded && bytes > 0) this.#fullness?.accepted()
+      return result
+    } catch (error) {
+      if (error instanceof StoreFullError) this.#fullness?.refused(error.message)
+      throw error
+    }
   }
 
   watch(prefix: string, options: WatchOptions): AsyncIterable<WatchBatch> {
@@ -175,6 +195,11 @@ class EmbeddedStorage implements Storage {
 
   async compact(revision: Revision, options?: CallOptions): Promise<void> {
     await this.#commits.compact(revision, options?.signal)
+  }
+
+  async space(options?: CallOptions): Promise<StoreSpace> {
+    this.#begin(options)
+    return { ...this.#file.space(), quotaBytes: undefined }
   }
 
   close(): Promise<void> {

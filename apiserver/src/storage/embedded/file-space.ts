@@ -31,6 +31,11 @@ export class FileSpace {
     return new FileSpace(file, (await file.stat()).size, bounds)
   }
 
+  /** The bytes of the file. */
+  get allocatedBytes(): number {
+    return this.#allocated
+  }
+
   /** Returns true if `ensure(end)` would allocate space, now or ahead. */
   isLow(end: number): boolean {
     return this.#allocated - end < this.#bounds.spaceAheadBytes / 2

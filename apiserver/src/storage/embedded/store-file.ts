@@ -209,6 +209,11 @@ export class StoreFile {
     return this.#state
   }
 
+  /** Returns the bytes of the file, and of its part that LMDB uses. */
+  space(): { readonly sizeBytes: number; readonly usedBytes: number } {
+    return { sizeBytes: this.#space.allocatedBytes, usedBytes: usedBytes(this.#root.getStats()) }
+  }
+
   /**
    * Closes the file. Resolves with false if a commit hangs for longer than `patienceMs` milliseconds; LMDB then still
    * uses the file.

@@ -26,6 +26,8 @@ export const etcdDefaults = Object.freeze({
   /** First and longest pause before reconnecting; each is shortened at random by up to half. */
   backoffMinMs: 50,
   backoffMaxMs: 1_000,
+  /** How long the members have to tell how much space they take. */
+  spaceTimeoutMs: 5_000,
   /** Pairs of a page. */
   pageItems: 500,
   /** A page asks for no more pairs once it holds this many bytes. */

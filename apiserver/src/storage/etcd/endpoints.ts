@@ -35,6 +35,10 @@ export class Endpoints {
     this.#index = Math.floor(Math.random() * this.#addresses.length)
   }
 
+  get addresses(): readonly string[] {
+    return this.#addresses
+  }
+
   /**
    * Makes one unary call. Only a call that was never sent is tried on the other members.
    * @throws CallError

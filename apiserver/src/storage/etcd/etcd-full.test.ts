@@ -1,4 +1,5 @@
-import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { silentLogger } from '@setpoint/controller-runtime'
+import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { afterEach, describe, expect, test } from 'vitest'
 import { findEtcd, findNewerEtcd } from '../../../../scripts/etcd.mjs'
 import { type EtcdProcess, patientMs, startEtcd } from '../../../../test/support/etcd.ts'
@@ -6,8 +7,11 @@ import { compactAll, defragment, disarm, smallQuota } from '../../../../test/sup
 import { type FakeCall, headerAt, startFakeEtcd } from '../../../../test/support/fake-etcd.ts'
 import { follow } from '../../../../test/support/follow.ts'
 import { arrayOf, fieldsOf } from '../../../../test/support/json.ts'
+import { compactRegularly } from '../compactor.ts'
 import { type Operation, type Storage, StoreFullError, type TransactionResult } from '../contract.ts'
-import { openEtcdStorage } from './index.ts'
+import { Fullness } from '../fullness.ts'
+import { SpaceWatch } from '../space-watch.ts'
+import { type EtcdStorageOptions, openEtcdStorage } from './index.ts'
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -82,8 +86,11 @@ describe.each(Object.entries(versions))('a full %s', (_, find) => {
     return etcd
   }
 
-  async function storageOn({ endpoint }: EtcdProcess): Promise<Storage> {
-    const storage = await openEtcdStorage({ endpoints: [endpoint], deadlineMs: patientMs })
+  async function storageOn(
+    { endpoint }: EtcdProcess,
+    options: Partial<EtcdStorageOptions> = {},
+  ): Promise<Storage> {
+    const storage = await openEtcdStorage({ endpoints: [endpoint], deadlineMs: patientMs, ...options })
     cleanups.push(() => storage.close())
     return storage
   }
@@ -171,5 +178,44 @@ describe.each(Object.entries(versions))('a full %s', (_, find) => {
     expect((await other.head()).written).toBe(again)
     await live.reaches(again)
     expect(live.changes.at(-1)).toMatchObject({ key: 'objects/2', revision: again })
+  })
+
+  test('is cleared by the server, the rest is for the operator, when its history was the cause', async () => {
+    const etcd = await smallEtcd()
+    const lines: string[] = []
+    const keep = (_: unknown, message: string) => void lines.push(message)
+    const log = { ...silentLogger, info: keep, warn: keep, error: keep }
+    const fullness = new Fullness(log)
+    const storage = await storageOn(etcd, { fullness })
+    const space = new SpaceWatch({ storage, fullness, log })
+    const stop = new AbortController()
+    const { signal } = stop
+    const looking = space.run(signal)
+    await expect.poll(() => space.latest).toMatchObject({ quotaBytes: 8 * 1024 * 1024 })
+    expect(space.state).toBe('ok')
+    // The same object again and again.
+    await fill(storage, 1)
+    await fill(storage, 1)
+    expect(space).toMatchObject({ isFull: true, isShort: true, state: expect.stringMatching(/^full; /) })
+    const { usedBytes } = await storage.space()
+    expect(usedBytes).toBeGreaterThan(6 * 1024 * 1024)
+    const compacting = compactRegularly({ storage, space, log, signal, shortIntervalMs: 20 })
+    const { current } = await storage.head()
+    const before = toRevision(current - 1)
+    await expect
+      .poll(() => storage.list('', { revision: before }).catch(error => error.name))
+      .toBe('CompactedError')
+    await defragment(etcd)
+    await disarm(etcd)
+    expect((await storage.space()).usedBytes).toBeLessThan(1024 * 1024)
+    // By the next round of the compactor.
+    await expect.poll(() => space.isFull).toBe(false)
+    await commit(storage, put('objects/0', 'again'))
+    stop.abort()
+    await Promise.all([looking, compacting])
+    expect(lines).toEqual([
+      'the store is full and takes only deletions',
+      'the store has space and takes writes again',
+    ])
   })
 })

@@ -8,12 +8,14 @@ import {
   type ListOptions,
   type ListPage,
   type Storage,
+  type StoreSpace,
   StoreUnavailableError,
   type Transaction,
   type TransactionResult,
   type WatchBatch,
   type WatchOptions,
 } from '../contract.ts'
+import type { Fullness } from '../fullness.ts'
 import { resendPauseMs } from './backoff.ts'
 import { CallError, grpcStatus, toStorageError } from './call-error.ts'
 import { methods } from './client.ts'
@@ -21,6 +23,7 @@ import type { ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
+import { spaceOf } from './member-metrics.ts'
 import { checkedHeader, toKeyValue } from './messages.ts'
 import { type LostTransaction, Outcomes, unknown } from './outcome.ts'
 import { decodeTransaction, encodeTransaction, type TipChange, TransactionIds } from './transaction.ts'
@@ -44,6 +47,7 @@ export interface EtcdStorageOptions {
   /** Deadline of one call with all its steps, in milliseconds. Default 5000. */
   readonly deadlineMs?: number
   readonly observe?: CallObserver
+  readonly fullness?: Fullness
   readonly log?: Logger
 }
 
@@ -63,6 +67,8 @@ class EtcdStorage implements Storage {
   readonly #deadlineMs: number
   readonly #log: Logger | undefined
   readonly #observe: CallObserver | undefined
+  readonly #fullness: Fullness | undefined
+  readonly #tls: ConnectionOptions['tls']
   readonly #ids = new TransactionIds()
   readonly #outcomes: Outcomes
   readonly #closing = new AbortController()
@@ -80,6 +86,8 @@ class EtcdStorage implements Storage {
     this.#deadlineMs = deadlineMs
     this.#log = log
     this.#observe = options.observe
+    this.#fullness = options.fullness
+    this.#tls = tls
     this.#endpoints = new Endpoints(endpoints, { tls, auth }, log)
     this.#outcomes = new Outcomes({
       endpoints: this.#endpoints,
@@ -158,13 +166,18 @@ class EtcdStorage implements Storage {
       let resends = 0
       let leaderless = 0
       let tip: TipChange = 'put'
+      const deletesOnly = transaction.onSuccess.every(({ type }) => type === 'delete')
       for (;;) {
         limits.signal?.throwIfAborted()
         const attempt = await this.#attempt(transaction, tip, limits)
-        if (attempt.result !== undefined) return attempt.result
+        if (attempt.result !== undefined) {
+          if (attempt.result.succeeded && !deletesOnly) this.#fullness?.accepted()
+          return attempt.result
+        }
         const { failure } = attempt
         if (failure.noSpace) {
-          if (tip === 'delete' || !onlyDeletes(transaction)) throw failure
+          this.#fullness?.refused(failure.message)
+          if (tip === 'delete' || !deletesOnly) throw failure
           tip = 'delete'
           continue
         }
@@ -305,6 +318,23 @@ class EtcdStorage implements Storage {
     })
   }
 
+  async space({ signal }: CallOptions = {}): Promise<StoreSpace> {
+    const timeout = AbortSignal.timeout(etcdDefaults.spaceTimeoutMs)
+    const ended = AbortSignal.any([timeout, this.#closing.signal, ...(signal ? [signal] : [])])
+    const members = await Promise.allSettled(
+      this.#endpoints.addresses.map(address => spaceOf(address, this.#tls, ended)),
+    )
+    const known = members.flatMap(member => (member.status === 'fulfilled' ? [member.value] : []))
+    const [first] = members
+    if (known.length === 0 && first?.status === 'rejected') throw first.reason
+    const quotas = known.flatMap(({ quotaBytes }) => quotaBytes ?? [])
+    return {
+      sizeBytes: Math.max(...known.map(({ sizeBytes }) => sizeBytes)),
+      usedBytes: Math.max(...known.map(({ usedBytes }) => usedBytes)),
+      quotaBytes: quotas.length === 0 ? undefined : Math.min(...quotas),
+    }
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(new StoreUnavailableError('the storage is closed'))
     this.#endpoints.close()
@@ -365,10 +395,6 @@ class EtcdStorage implements Storage {
   #learnSize(pairs: number, bytes: number): void {
     if (pairs > 0) this.#meanPairBytes = Math.max(bytes / pairs, 64)
   }
-}
-
-function onlyDeletes({ onSuccess }: Transaction): boolean {
-  return onSuccess.every(({ type }) => type === 'delete')
 }
 
 /** Describes a transaction by its first operation. Without operations it is a read. */

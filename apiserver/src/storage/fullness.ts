@@ -1,0 +1,32 @@
+import type { Logger } from '@setpoint/controller-runtime'
+
+/**
+ * Whether a store is full: from the first write that it refuses for lack of space until it takes one again. Deletions say
+ * nothing, because a full store takes them too. Logs each change.
+ */
+export class Fullness {
+  readonly #log: Logger | undefined
+  #reason: string | undefined
+
+  constructor(log?: Logger) {
+    this.#log = log
+  }
+
+  /** The store's reason, or undefined if it is not full. */
+  get reason(): string | undefined {
+    return this.#reason
+  }
+
+  /** The store has refused a write. */
+  refused(reason: string): void {
+    if (this.#reason === undefined) this.#log?.error({ reason }, 'the store is full and takes only deletions')
+    this.#reason = reason
+  }
+
+  /** The store has taken a put. */
+  accepted(): void {
+    if (this.#reason === undefined) return
+    this.#reason = undefined
+    this.#log?.info({}, 'the store has space and takes writes again')
+  }
+}
