@@ -53,9 +53,9 @@ describe('with --client-ca', () => {
     clientCa = join(own.folder, 'clients.pem')
     await writeFile(clientCa, ca)
     const tokenFile = join(own.folder, 'tokens.yaml')
-    const made = await runProgram(['token', '--user', 'tim', '--output', 'token'])
+    const admin = ['--user', 'tim', '--group', 'setpoint:admins']
+    const made = await runProgram(['token', ...admin, '--token-file', tokenFile])
     token = made.stdout.trim()
-    await writeFile(tokenFile, made.stderr, { mode: 0o600 })
     plugin = await copyFixture('items-plugin')
     const tls = ['--tls-cert', own.cert, '--tls-key', own.key, '--client-ca', clientCa]
     server = await startServer({ plugins: [plugin], args: [...tls, '--token-file', tokenFile] })

@@ -118,11 +118,9 @@ describe.each([
 
     const data = join(folder, `image-${language}`, 'data')
     await mkdir(data)
-    const { stdout: entry, stderr } = await run('npx', ['setpoint', 'token', '--user', 'admin'], {
-      cwd: dir,
-      env,
-    })
-    await writeFile(join(data, 'tokens.yaml'), entry)
+    const admin = ['--user', 'admin', '--group', 'setpoint:admins']
+    const file = ['--token-file', join(data, 'tokens.yaml')]
+    const { stdout: token } = await run('npx', ['setpoint', 'token', ...admin, ...file], { cwd: dir, env })
     const atHost = (text: string) => text.replace(/^\/app(?=\/|$)/, app).replace(/^\/data(?=\/|$)/, data)
     const port = await freePort()
     const [program = '', ...args] = arrayOf(JSON.parse(image.instructions('ENTRYPOINT')[0] ?? '')).map(textOf)
@@ -140,10 +138,9 @@ describe.each([
       const welcome = join(data, 'site/welcome.html')
       await expect.poll(() => readFile(welcome, 'utf8').catch(() => '')).toContain('<h1>Welcome</h1>')
       const pages = `http://127.0.0.1:${port}/apis/shop.example.com/v1/pages`
-      const token = /: (\S+)\n/.exec(stderr)?.[1]
       const statuses = await Promise.all([
         fetch(pages).then(({ status }) => status),
-        fetch(pages, { headers: { authorization: `Bearer ${token}` } }).then(({ status }) => status),
+        fetch(pages, { headers: { authorization: `Bearer ${token.trim()}` } }).then(({ status }) => status),
       ])
       expect(statuses).toEqual([401, 200])
     } finally {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import https from 'node:https'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -52,9 +52,9 @@ describe('with a file of tokens', () => {
     folder = await mkdtemp(join(tmpdir(), 'setpoint-tokens-'))
     tokenFile = join(folder, 'tokens.yaml')
     plugin = await copyFixture('items-plugin')
-    admin = await makeToken('ann')
+    admin = await makeToken('ann', 'setpoint:admins')
     viewer = await makeToken('vic', 'setpoint:viewers')
-    leaving = await makeToken('leo')
+    leaving = await makeToken('leo', 'setpoint:viewers')
     await writeFile(tokenFile, admin.entry + viewer.entry + leaving.entry)
     server = await startServer({ plugins: [plugin], args: ['--token-file', tokenFile] })
     api = new Api(server.url)
@@ -221,7 +221,7 @@ describe('with a file of tokens', () => {
     await put(`${admin.entry}- user: eve\n  groups: [setpoint:admins]\n  sha256: 12`)
     await eventually(() => expect(server.stderr()).toContain('[1].sha256 must be 64 hexadecimal digits'))
     expect((await api.get(itemsPath, { headers: bearer(viewer.token) })).status).toBe(200)
-    const eve = await makeToken('eve')
+    const eve = await makeToken('eve', 'setpoint:viewers')
     await put(admin.entry + viewer.entry + eve.entry)
     await eventually(async () =>
       expect((await api.get(itemsPath, { headers: bearer(eve.token) })).status).toBe(200),
@@ -367,7 +367,7 @@ describe('the output of `setpoint token`', () => {
     expect(code).toBe(0)
     expect(stdout.replace(/\n$/, '')).toMatch(tokenPattern)
     const sha256 = createHash('sha256').update(stdout.trim()).digest('hex')
-    expect(stderr).toBe(`- user: "ann"\n  groups: ["setpoint:admins"]\n  sha256: ${sha256}\n`)
+    expect(stderr).toBe(`- user: "ann"\n  groups: []\n  sha256: ${sha256}\n`)
   })
 
   it('`json` is one object on standard output, and nothing else', async () => {
@@ -384,7 +384,7 @@ describe('the output of `setpoint token`', () => {
     for (const output of [[], ['--output', 'entry']]) {
       const { code, stdout, stderr } = await runProgram(['token', '--user', 'ann', ...output])
       expect(code).toBe(0)
-      expect(stdout).toMatch(/^- user: "ann"\n {2}groups: \["setpoint:admins"\]\n {2}sha256: [0-9a-f]{64}\n$/)
+      expect(stdout).toMatch(/^- user: "ann"\n {2}groups: \[\]\n {2}sha256: [0-9a-f]{64}\n$/)
       expect(stderr).toMatch(/^The token of ann, which is not stored anywhere: sp_\S+\n$/)
     }
   })
@@ -398,5 +398,68 @@ describe('the output of `setpoint token`', () => {
   it('is explained by --help', async () => {
     const { stdout } = await runProgram(['token', '--help'])
     expect(stdout).toContain('--output <entry|token|json>')
+  })
+})
+
+describe('`setpoint token --token-file`', () => {
+  let folder: string
+  let file: string
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'setpoint-tokens-'))
+    file = join(folder, 'tokens.yaml')
+  })
+  afterEach(() => rm(folder, { recursive: true, force: true }))
+
+  const add = (user: string, ...args: string[]) =>
+    runProgram(['token', '--user', user, '--token-file', file, ...args])
+  const entryOf = (user: string, groups: string, token: string) =>
+    `- user: "${user}"\n  groups: [${groups}]\n  sha256: ${createHash('sha256').update(token).digest('hex')}\n`
+
+  it('makes a file that only its owner can read, appends further entries, and prints only tokens', async () => {
+    const [ann, bob] = [await add('ann', '--group', 'setpoint:admins'), await add('bob')]
+    for (const { code, stdout, stderr } of [ann, bob]) {
+      expect([code, stderr]).toEqual([0, ''])
+      expect(stdout).toMatch(/^sp_[A-Za-z0-9_-]{43}\n$/)
+    }
+    expect(await readFile(file, 'utf8')).toBe(
+      entryOf('ann', '"setpoint:admins"', ann.stdout.trim()) + entryOf('bob', '', bob.stdout.trim()),
+    )
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    const json = await add('bob', '--output', 'json')
+    expect(await readFile(file, 'utf8')).toContain(`sha256: ${JSON.parse(json.stdout).sha256}`)
+  })
+
+  it.each([
+    ['without a last line end', `# people\n${entryOf('vic', '"g"', 'x').trimEnd()}`],
+    ['whose list is empty', '[]\n'],
+    ['that is empty', ''],
+  ])('appends to a file %s', async (_, text) => {
+    await writeFile(file, text, { mode: 0o640 })
+    const { stdout } = await add('ann')
+    const before = text === '[]\n' || text === '' ? '' : `${text}\n`
+    expect(await readFile(file, 'utf8')).toBe(before + entryOf('ann', '', stdout.trim()))
+    expect((await stat(file)).mode & 0o777).toBe(0o640)
+  })
+
+  it.each([
+    ['is not a token file', 'npm warn deprecated\n', 'must be a list of {user, groups, sha256}'],
+    ['is broken', '- user: [\n', 'is not valid YAML: see line 2'],
+    [
+      'has its list in brackets',
+      JSON.stringify([{ user: 'vic', groups: ['g'], sha256: '0'.repeat(64) }]),
+      'must have each entry on lines of its own that begin with "- user:"',
+    ],
+  ])('refuses a file that %s, and leaves it as it is', async (_, text, why) => {
+    await writeFile(file, text)
+    const { code, stdout, stderr } = await add('ann')
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toBe(`setpoint: --token-file: ${JSON.stringify(file)} ${why}; nothing was added\n`)
+    expect(await readFile(file, 'utf8')).toBe(text)
+  })
+
+  it('prints no token if the file cannot be written', async () => {
+    const { code, stdout, stderr } = await add('ann', '--token-file', join(folder, 'none', 'tokens.yaml'))
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(/^setpoint: ".*none\/tokens\.yaml" cannot be written: ENOENT.*\n$/)
   })
 })

@@ -258,17 +258,23 @@ export const flags = Object.freeze({
     name: 'group',
     kind: 'repeatable',
     placeholder: 'GROUP',
-    default: builtInGroups.admins,
-    description: `group of the user: ${builtInGroups.admins} may do everything, ${builtInGroups.viewers} may get, list and watch`,
+    description: `group of the user: ${builtInGroups.admins} may do everything, ${builtInGroups.viewers} may get, list and watch. Without a group, the user may do what roles allow the user alone`,
     commands: ['token'],
     read: readNonEmpty,
   } satisfies ValueFlag<string>,
+  newTokenFile: value({
+    name: 'token-file',
+    placeholder: 'FILE',
+    description:
+      'token file of the server. It gets the entry, and only the token is printed. A new file is readable by its owner only',
+    commands: ['token'],
+    read: readNonEmpty,
+  }),
   output: value({
     name: 'output',
     placeholder: 'entry|token|json',
-    default: 'entry',
     description:
-      'what to print to standard output: the entry or the token, with the other one on standard error, or one JSON object with user, groups, sha256 and token',
+      'what to print to standard output: the entry or the token, with the other one on standard error, or one JSON object with user, groups, sha256 and token. With --token-file, the token is the default; without, the entry',
     commands: ['token'],
     read: oneOf('entry', 'token', 'json'),
   }),

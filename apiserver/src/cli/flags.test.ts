@@ -549,8 +549,7 @@ describe('access', () => {
     ['- u', '[0] must be a mapping'],
     [`${entry}- {user: u, groups: [g], sha256: xyz}`, '[1].sha256 must be 64 hexadecimal digits'],
     [`- {user: '', groups: [g], sha256: ${hash}}`, '[0].user must be a non-empty string'],
-    [`- {user: u, groups: g, sha256: ${hash}}`, '[0].groups must be a non-empty list of strings'],
-    [`- {user: u, groups: [], sha256: ${hash}}`, '[0].groups must be a non-empty list of strings'],
+    [`- {user: u, groups: g, sha256: ${hash}}`, '[0].groups must be a list of strings'],
     [`- {user: u, groups: [g], sha256: ${hash}, token: secret}`, '[0] has an unknown key'],
     [entry + entry, '[1].sha256 is the same as [0].sha256'],
     ['- {user: u\n  secret', 'is not valid YAML'],
@@ -599,14 +598,18 @@ describe('access', () => {
   it('accepts `setpoint token` with a user and groups', () => {
     expect(parseCommandLine(['token', '--user', 'ci'], {})).toEqual({
       command: 'token',
-      user: { name: 'ci', groups: ['setpoint:admins'] },
-      output: 'entry',
+      options: { user: { name: 'ci', groups: [] }, output: 'entry' },
     })
     expect(parseCommandLine(['token', '--user', 'ci', '--output', 'json'], {})).toMatchObject({
-      output: 'json',
+      options: { output: 'json' },
     })
+    const toFile = ['token', '--user', 'ci', '--token-file', 'tokens.yaml']
+    expect(parseCommandLine(toFile, {})).toMatchObject({ options: { file: 'tokens.yaml', output: 'token' } })
+    expect(() => parseCommandLine([...toFile, '--output', 'entry'], {})).toThrow('exclude each other')
     const viewer = ['token', '--user', 'u', '--group', 'setpoint:viewers', '--group', 'g']
-    expect(parseCommandLine(viewer, {})).toMatchObject({ user: { groups: ['setpoint:viewers', 'g'] } })
+    expect(parseCommandLine(viewer, {})).toMatchObject({
+      options: { user: { groups: ['setpoint:viewers', 'g'] } },
+    })
     expect(() => parseCommandLine(['token'], {})).toThrow('needs --user NAME')
     expect(() => parseCommandLine(['token', '--user', 'u', '--listen', 'x:1'], {})).toThrow(
       "unknown option '--listen'; see `setpoint token --help`",
@@ -849,8 +852,7 @@ it('takes no variable of the server for another setting of another command', () 
   const env = { SETPOINT_KUBECONFIG_TOKEN_FILE: 'own', SETPOINT_SERVER: 'http://a' }
   expect(read('kubeconfig', env)).toMatchObject({ options: { token: 'secret', server: 'http://a' } })
   expect(read('token', { SETPOINT_TOKEN_USER: 'ann', SETPOINT_TOKEN_OUTPUT: 'json' })).toMatchObject({
-    user: { name: 'ann' },
-    output: 'json',
+    options: { user: { name: 'ann' }, output: 'json' },
   })
 })
 

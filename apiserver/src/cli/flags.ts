@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { UserInfo } from '@setpoint/controller-runtime'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
 import { readArguments } from './command-line.ts'
 import type { NewPlugin } from './create-command.ts'
@@ -13,7 +12,7 @@ import { readPluginSource } from './flags-plugin.ts'
 import { requestedToken } from './flags-service-account-token.ts'
 import { Settings } from './flags-settings.ts'
 import { storeFlags, storeOptions } from './flags-store.ts'
-import { allFlags, flags, flagsOf, type TokenOutput } from './flags-table.ts'
+import { allFlags, flags, flagsOf } from './flags-table.ts'
 import { formatAddress, isLoopback, type ListenAddress, quote, UsageError } from './flags-values.ts'
 import type {
   AuthenticationOptions,
@@ -23,6 +22,7 @@ import type {
   ServeOptions,
   ServerOptions,
   ServiceAccountTokenOptions,
+  TokenOptions,
 } from './options.ts'
 import type { ServerConnection } from './server-transport.ts'
 
@@ -41,7 +41,7 @@ export type CommandLine =
       readonly plugin: PluginSource
       readonly warnings: readonly string[]
     }
-  | { readonly command: 'token'; readonly user: UserInfo; readonly output: TokenOutput }
+  | { readonly command: 'token'; readonly options: TokenOptions }
   | { readonly command: 'service-account-token'; readonly options: ServiceAccountTokenOptions }
   | { readonly command: 'kubeconfig'; readonly options: KubeconfigOptions }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
@@ -63,12 +63,7 @@ export function parseCommandLine(
   if (parsed.command === undefined) return { command: 'help', text: parsed.text }
   if (parsed.command === 'create') return parsed
   const settings = new Settings(parsed.command, flagsOf(parsed.command), parsed.given, env, readFile)
-  if (parsed.command === 'token') {
-    const name = settings.optional(flags.user)
-    if (name === undefined) throw new UsageError('token needs --user NAME')
-    const groups = settings.several(flags.group) ?? [flags.group.default]
-    return { command: parsed.command, user: { name, groups }, output: settings.value(flags.output) }
-  }
+  if (parsed.command === 'token') return { command: parsed.command, options: tokenOptions(settings) }
   if (parsed.command === 'service-account-token')
     return { command: parsed.command, options: serviceAccountTokenOptions(settings, parsed.account) }
   if (parsed.command === 'kubeconfig')
@@ -79,6 +74,19 @@ export function parseCommandLine(
   const plugin = readPluginSource(parsed.dir, readFile)
   if (plugin.kind !== 'folder') throw new UsageError(`${quote(parsed.dir)} is not the folder of a plugin`)
   return { command: parsed.command, options: devOptions(settings, plugin, env), plugin, warnings }
+}
+
+/** @throws UsageError */
+function tokenOptions(settings: Settings): TokenOptions {
+  const name = settings.optional(flags.user)
+  if (name === undefined) throw new UsageError('token needs --user NAME')
+  const user = { name, groups: settings.several(flags.group) ?? [] }
+  const file = settings.optional(flags.newTokenFile)
+  const output = settings.optional(flags.output)
+  if (file === undefined) return { user, output: output ?? 'entry' }
+  if (output === 'entry')
+    throw new UsageError('--output entry and --token-file exclude each other: the file gets the entry')
+  return { user, output: output ?? 'token', file }
 }
 
 /** @throws UsageError */

@@ -1,8 +1,6 @@
-import type { UserInfo } from '@setpoint/controller-runtime'
 import { errorMessage } from '@setpoint/controller-runtime/api'
 import { exitCodes } from './exit-codes.ts'
 import { parseCommandLine } from './flags.ts'
-import type { TokenOutput } from './flags-table.ts'
 import { UsageError } from './flags-values.ts'
 
 /**
@@ -19,8 +17,10 @@ export async function main(argv: readonly string[]): Promise<void> {
     } else if (commandLine.command === 'dev') {
       const { dev } = await import('./dev.ts')
       await dev(commandLine)
-    } else if (commandLine.command === 'token') await printToken(commandLine.user, commandLine.output)
-    else if (commandLine.command === 'service-account-token') {
+    } else if (commandLine.command === 'token') {
+      const { printToken } = await import('./token.ts')
+      await printToken(commandLine.options)
+    } else if (commandLine.command === 'service-account-token') {
       const { serviceAccountToken } = await import('./service-account-token.ts')
       await serviceAccountToken(commandLine.options)
     } else if (commandLine.command === 'kubeconfig') {
@@ -34,21 +34,5 @@ export async function main(argv: readonly string[]): Promise<void> {
     const usage = error instanceof UsageError
     process.stderr.write(`setpoint: ${errorMessage(error)}\n`)
     process.exitCode = usage ? exitCodes.usage : exitCodes.failure
-  }
-}
-
-/** Prints a token and its entry for the token file. Neither is stored, so every output has both. */
-async function printToken(user: UserInfo, output: TokenOutput): Promise<void> {
-  const { makeToken } = await import('../security/token-list.ts')
-  const { token, sha256, entry } = makeToken(user)
-  if (output === 'json') {
-    const { name, groups } = user
-    process.stdout.write(`${JSON.stringify({ user: name, groups, sha256, token })}\n`)
-  } else if (output === 'token') {
-    process.stderr.write(entry)
-    process.stdout.write(`${token}\n`)
-  } else {
-    process.stderr.write(`The token of ${user.name}, which is not stored anywhere: ${token}\n`)
-    process.stdout.write(entry)
   }
 }

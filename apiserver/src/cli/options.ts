@@ -1,3 +1,4 @@
+import type { UserInfo } from '@setpoint/controller-runtime'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
 import type { OidcOptions } from '../security/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
@@ -5,7 +6,7 @@ import type { AuditOptions } from './flags-audit.ts'
 import type { NamedText } from './flags-files.ts'
 import type { RequestedToken } from './flags-service-account-token.ts'
 import type { StoreOptions } from './flags-store.ts'
-import type { LogFormat, LogLevel } from './flags-table.ts'
+import type { LogFormat, LogLevel, TokenOutput } from './flags-table.ts'
 import type { ListenAddress } from './flags-values.ts'
 import type { ServerConnection } from './server-transport.ts'
 
@@ -84,3 +85,11 @@ export interface KubeconfigOptions {
 
 /** A token of a service account to request, and where it goes. */
 export interface ServiceAccountTokenOptions extends RequestedToken, LogOptions {}
+
+/** A token to make, and where it goes. */
+export interface TokenOptions {
+  readonly user: UserInfo
+  readonly output: TokenOutput
+  /** The token file that gets the entry. */
+  readonly file?: string
+}

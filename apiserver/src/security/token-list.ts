@@ -32,6 +32,11 @@ export class TokenList {
     this.#credentials = new Set(this.#entries.map(({ holder }) => holder.credential))
   }
 
+  /** Entries. */
+  get size(): number {
+    return this.#entries.length
+  }
+
   /** Returns the user of a token, or undefined. Takes the same time for any token. */
   find(token: string): Holder | undefined {
     const hash = hashOf(token)
@@ -114,10 +119,8 @@ function readEntry(fields: unknown, place: string): { user: string; groups: stri
     throw new TokenListError(`${place} has an unknown key; the valid ones are user, groups and sha256`)
   if (typeof user !== 'string' || user === '')
     throw new TokenListError(`${place}.user must be a non-empty string`)
-  if (!Array.isArray(groups) || groups.length === 0 || !groups.every(group => typeof group === 'string'))
-    throw new TokenListError(
-      `${place}.groups must be a non-empty list of strings, such as [setpoint:viewers]`,
-    )
+  if (!Array.isArray(groups) || !groups.every(group => typeof group === 'string'))
+    throw new TokenListError(`${place}.groups must be a list of strings, such as [setpoint:viewers]`)
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256))
     throw new TokenListError(`${place}.sha256 must be 64 hexadecimal digits, the hash of the token`)
   return { user, groups: [...groups], hash: sha256.toLowerCase() }
