@@ -75,6 +75,22 @@ describe('a log that nothing reads', () => {
   })
 })
 
+describe('an error', () => {
+  it('has its stack and its cause, unless it is an outage', () => {
+    const { stream, logger } = open()
+    const cause = new Error('refused')
+    logger.warn({ err: new Error('a defect', { cause }) }, 'one')
+    logger.warn({ err: Object.assign(new Error('away', { cause }), { isOutage: true }) }, 'other')
+    stream.read()
+    expect(stream.lines[0]?.err).toMatchObject({
+      message: 'a defect',
+      stack: expect.any(String),
+      cause: { message: 'refused' },
+    })
+    expect(stream.lines[1]?.err).toEqual({ type: 'Error', message: 'away' })
+  })
+})
+
 describe('a warning or error that repeats', () => {
   it('is written a bounded number of times in a window, then summarized', async () => {
     const { stream, clock, log, logger } = open()

@@ -42,8 +42,7 @@ export class ProgramLog {
       {
         level,
         base: null,
-        // The message of an error of ours includes its cause's; pino's default serializer would append that again.
-        serializers: { err: pino.stdSerializers.errWithCause },
+        serializers: { err: serializeError },
         hooks: {
           logMethod(args, method, severity) {
             const message = args[1] ?? args[0]
@@ -73,3 +72,12 @@ export class ProgramLog {
 }
 
 const levelOf = pino.levels.values
+
+/**
+ * Returns an error with its stack and its causes, unless it is an outage. The message of an error of ours includes its
+ * cause's; pino's default serializer would append that again.
+ */
+function serializeError(error: Error): object {
+  const isOutage = error instanceof Error && 'isOutage' in error && error.isOutage === true
+  return isOutage ? { type: error.name, message: error.message } : pino.stdSerializers.errWithCause(error)
+}

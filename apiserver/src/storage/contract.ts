@@ -162,6 +162,8 @@ export const storageLimits = Object.freeze({
 /** The store cannot be reached or timed out, and the call changed nothing. It can be retried. */
 export class StoreUnavailableError extends Error {
   override readonly name = 'StoreUnavailableError'
+  /** The log leaves out its stack and cause: an outage is logged for as long as it lasts, and the message says why. */
+  readonly isOutage = true
 }
 
 /** A transaction was sent without a response: it may have been applied, or may still be. */

@@ -140,5 +140,35 @@ export function toStorageError(error: CallError): Error {
   if (tooLargeTexts.test(message)) return new RangeError(message, options)
   if (code === grpcStatus.invalidArgument && /too many operations|duplicate key/.test(message))
     return new RangeError(message, options)
-  return new StoreUnavailableError(`${place}: ${message}`, options)
+  const hint = hints.find(([text]) => text.test(`${error.endpoint}: ${message}`))?.[1]
+  return new StoreUnavailableError(`${place}: ${message}${hint === undefined ? '' : `; ${hint}`}`, options)
 }
+
+/** What to do about mistakes that do not end by themselves, by the texts of etcd, grpc-js and OpenSSL. */
+const hints: readonly (readonly [RegExp, string])[] = [
+  [/authentication failed/, 'check the user and the password of etcd'],
+  [
+    /user name is empty/,
+    'etcd wants to know who calls: give --etcd-user with its password, or a client certificate with --etcd-cert',
+  ],
+  [
+    /permission denied/,
+    'the user of etcd needs the permission to read and write the keys below --etcd-prefix',
+  ],
+  [
+    /unable to (verify|get local issuer)|self-signed certificate/,
+    "give the authority of etcd's certificate with --etcd-ca",
+  ],
+  [
+    /wrong version number|disconnected before secure TLS/,
+    'if etcd there does not use TLS, begin the endpoint with http://',
+  ],
+  [
+    /certificate required|bad certificate|unknown ca|unknown certificate/,
+    'etcd wants a client certificate of its authority: give it with --etcd-cert and --etcd-key',
+  ],
+  [
+    /^http:.*(ECONNRESET|socket hang up|Failed to connect)/,
+    'if etcd there uses TLS, begin the endpoint with https://',
+  ],
+]

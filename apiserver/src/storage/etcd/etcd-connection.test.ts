@@ -255,8 +255,10 @@ describe('the storage on etcd', () => {
 
     const wrong = await storageForTest(etcd.endpoint, { auth: { ...auth, password: 'wrong' } })
     await expect(commit(wrong, put('objects/b', '1'))).rejects.toBeInstanceOf(StoreUnavailableError)
+    await expect(wrong.get('a')).rejects.toThrow('check the user and the password')
     const nobody = await storageForTest(etcd.endpoint)
     await expect(commit(nobody, put('objects/b', '1'))).rejects.toBeInstanceOf(StoreUnavailableError)
+    await expect(nobody.get('a')).rejects.toThrow('--etcd-user')
     expect((await storage.get('objects/b')).pair).toBeUndefined()
   })
 
@@ -275,6 +277,13 @@ describe('the storage on etcd', () => {
     const untrusting = await storageForTest(etcd.endpoint, { tls: { cert, key } })
     await expect(commit(untrusting, put('objects/b', '1'))).rejects.toBeInstanceOf(StoreUnavailableError)
     expect((await storage.get('objects/b')).pair).toBeUndefined()
+    await expect(untrusting.get('a')).rejects.toThrow('--etcd-ca')
+    const plain = await storageForTest(etcd.endpoint.replace('https:', 'http:'), { deadlineMs: 1_000 })
+    await expect(plain.get('a')).rejects.toThrow('if etcd there uses TLS')
+    const withoutTls = await etcdForTest()
+    const secure = withoutTls.endpoint.replace('http:', 'https:')
+    const mistaken = await storageForTest(secure, { tls: { ca }, deadlineMs: 1_000 })
+    await expect(mistaken.get('a')).rejects.toThrow('if etcd there does not use TLS')
   })
 
   test.each([
