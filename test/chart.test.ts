@@ -226,6 +226,13 @@ async function renderedAmong(
 }
 
 describe('the chart', () => {
+  it('waits long for a server to be ready, and restarts none meanwhile', () => {
+    const { spec, pod } = pick(objectsOf('the defaults'), 'Deployment', release.fullname)
+    const [startup, liveness, readiness] = pod === undefined ? [] : probesOf(pod)
+    expect([startup?.path, liveness?.path, readiness?.path]).toEqual(['/livez', '/livez', '/readyz'])
+    expect(spec.progressDeadlineSeconds).toBe(1_800)
+  })
+
   it('passes helm lint --strict', async () => {
     for (const name of ['the defaults', 'one process with the embedded store', 'monitoring', 'HTTPS']) {
       const { code, stdout, stderr } = await helm('lint', matrix[name] ?? {}, [

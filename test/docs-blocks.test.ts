@@ -200,7 +200,8 @@ test('text of a response has the lines of the real one', async () => {
   const [block, ...more] = inLanguage('text').filter(({ marks }) => marks[0] === 'GET')
   expect(more).toEqual([])
   const { text } = await api.get(block?.marks[1] ?? '')
-  const checks = (lines: string) => [...lines.matchAll(/^\[\+\](\w+) ok$/gm)].map(([, name]) => name)
+  const checks = (lines: string) =>
+    [...lines.matchAll(/^\[[+-]\](\w+) (ok|failed: .+)$/gm)].map(([, name]) => name)
   expect(checks(text)).toEqual(checks(block?.text ?? ''))
 })
 

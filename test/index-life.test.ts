@@ -42,6 +42,7 @@ afterEach(async () => {
 const byCode = `singleValueIndex({ name: 'code', unique: true, indexFunc: o => o.spec.code })`
 const byLowerCode = `singleValueIndex({ name: 'code', version: 2, unique: true, indexFunc: o => { hook(); return o.spec.code?.toLowerCase() } })`
 const byOther = `singleValueIndex({ name: 'other', unique: true, indexFunc: o => o.spec.other })`
+const slowly = `singleValueIndex({ name: 'slowly', indexFunc: o => { hook(); return o.spec.code } })`
 const picky = `singleValueIndex({ name: 'picky', indexFunc: o => { if (o.spec.bad) throw new Error('bad as it is'); return o.spec.code } })`
 
 /** Code that index functions also run. Default none. */
@@ -301,12 +302,10 @@ describe('a stored object that an index function cannot handle', () => {
 })
 
 describe('a server whose indexes take long to build', () => {
-  it('is ready, reports its progress, and serves everything else', async () => {
-    const count = 1_200
-    const old = await start(await writePlugin('1.0.0', [byCode]))
-    await fill(thingsOf(old), count, i => ({ code: `CODE-${i}` }))
+  /** Starts a server without waiting for it. Its index functions are slow until `finish` is called. */
+  async function startSlowly(version: string, indexes: readonly string[]) {
     const port = await freePort()
-    const plugin = await writePlugin('2.0.0', [byLowerCode], hooks.slow)
+    const plugin = await writePlugin(version, indexes, hooks.slow)
     const SEEN = join(plugin, 'seen')
     const program = spawnProgram(
       [
@@ -318,23 +317,54 @@ describe('a server whose indexes take long to build', () => {
     programs.push(program)
     const server = { url: `http://127.0.0.1:${port}` }
     const api = new Api(server.url)
+    const isReady = async () => (await api.get('/readyz')).status === 200
+    return { server, api, isReady, finish: () => writeFile(SEEN, '') }
+  }
+
+  it('is not ready, reports its progress, serves everything else, and serves the kind when it is ready', async () => {
+    const count = 1_200
+    const old = await start(await writePlugin('1.0.0', [byCode]))
+    await fill(thingsOf(old), count, i => ({ code: `CODE-${i}` }))
+    const { server, api, isReady, finish } = await startSlowly('2.0.0', [byLowerCode])
     const seen = await eventually(async () => {
       const { status, text } = await api.get('/readyz?verbose')
       const line = /^\[\+\]plugin\/life starting;.*life\.example\.com\/things: .*, ([1-9]\d*) objects so far/m
       const objects = line.exec(text)?.[1]
       expect(objects, text).toBeDefined()
-      expect(status).toBe(200)
+      expect(status).toBe(503)
+      expect(text).toContain('[-]startup failed: these plugins are still starting: life')
       return Number(objects)
     })
     expect(seen).toBeLessThanOrEqual(count)
     refusalOf(await api.get(thingsOf(server).path), 503)
     expect((await api.get(pluginsPath)).status).toBe(200)
-    expect((await api.get('/readyz')).text).toBe('ok')
-    await writeFile(SEEN, '')
-    await program.says(/^setpoint listening/m)
-    await eventually(async () =>
-      expect((await api.get('/readyz?verbose')).text).toContain('[+]plugin/life ok'),
-    )
+    expect((await api.get('/livez')).status).toBe(200)
+    await finish()
+    await eventually(async () => expect(await isReady()).toBe(true))
     await thingsOf(server).create('now', { code: 'now' })
+    expect((await api.get('/readyz?verbose')).text).toContain('[+]plugin/life ok')
+  })
+
+  it('takes over from another one when it is ready, and no request is refused', async () => {
+    const old = await start(await writePlugin('1.0.0', [byCode]))
+    await fill(thingsOf(old), 700, i => ({ code: `CODE-${i}` }))
+    const next = await startSlowly('1.0.0', [byCode, slowly])
+    let things = thingsOf(old)
+    let served = 0
+    /** Writes and lists on the present server. */
+    const use = async () => {
+      const name = `used-${served++}`
+      await things.create(name, { code: name })
+      expect((await things.list({ size: '1' })).items).toHaveLength(1)
+    }
+    await eventually(async () => expect((await next.api.get('/readyz')).status).toBe(503))
+    await use()
+    await next.finish()
+    while (!(await next.isReady())) await use()
+    things = thingsOf(next.server)
+    const stopped = old.stop()
+    for (let n = 0; n < 20; n++) await use()
+    await stopped
+    await use()
   })
 })

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, listOf, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { itemsOf, pluginsPath } from './support/kinds.ts'
+import { pluginModule, pluginStates, writePlugin } from './support/plugins.ts'
 import { freePort } from './support/ports.ts'
 import { runProgram, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
@@ -352,31 +353,62 @@ describe('the program', () => {
     await new Promise(resolve => holder.close(resolve))
   })
 
-  it('is not ready until every plugin has declared its kinds, however long it takes to load', async () => {
-    const slow = await copyFixture('items-plugin')
-    const entry = join(slow, 'index.js')
-    const code = await readFile(entry, 'utf8')
-    const loaded = join(slow, 'loaded')
-    await writeFile(
-      entry,
-      `import { existsSync } from 'node:fs'\n${code}\nwhile (!existsSync(${JSON.stringify(loaded)})) await new Promise(resolve => setTimeout(resolve, 20))\n`,
-    )
+  it('is ready when each plugin that is not deferred has started or failed, and stays ready', async () => {
+    const folder = await mkdtemp(join(dir, 'gates-'))
+    const gateOf = (name: string) => join(folder, name)
+    /** A plugin whose `setup` waits until the gate is open. */
+    const waiting = (name: string, readiness: string) =>
+      writePlugin({
+        'index.js': `import { existsSync } from 'node:fs'
+          import { defineModel, definePlugin } from '@setpoint/controller-runtime'
+          const Thing = defineModel({
+            group: '${name}.example.com', version: 'v1', kind: 'Thing', singular: 'thing', plural: 'things',
+            schema: { spec: { type: 'object' } },
+          })
+          export default definePlugin({ name: '${name}', models: [Thing], readiness: '${readiness}', async setup() {
+            while (!existsSync('${gateOf(name)}')) await new Promise(resolve => setTimeout(resolve, 20))
+          } })`,
+      })
+    const failing = writePlugin({
+      'index.js': pluginModule('failing', { setup: "throw new Error('as it should')" }),
+    })
+    const own = await Promise.all([waiting('slow', 'awaited'), waiting('late', 'deferred'), failing])
     const port = await freePort()
-    const url = `http://127.0.0.1:${port}`
     const running = spawnProgram([
-      ...['serve', '--listen', `127.0.0.1:${port}`, '--data-dir', join(dir, 'slow'), '--plugin', slow],
+      ...['serve', '--listen', `127.0.0.1:${port}`, '--data-dir', join(dir, 'waits')],
+      ...[...own, plugin].flatMap(each => ['--plugin', each]),
     ])
     try {
-      const api = new Api(url)
-      await eventually(async () => expect((await api.get('/livez')).status).toBe(200))
-      expect((await api.get('/readyz')).status).toBe(503)
-      await writeFile(loaded, '')
-      await eventually(async () => expect((await api.get('/readyz')).status).toBe(200))
-      // Its kind may still be starting, but it is known.
-      expect((await api.get(itemsOf(api).path)).text).not.toContain('not known yet')
+      const api = new Api(`http://127.0.0.1:${port}`)
+      const statusOf = async (path: string) => (await api.get(path)).status
+      const thingsOf = (name: string) => `/apis/${name}.example.com/v1/things`
+      const phaseOf = async (name: string) => (await pluginStates(api)).get(name)?.phase
+      await eventually(async () => {
+        const { status, text } = await api.get('/readyz')
+        expect(text).toContain('[-]startup failed: these plugins are still starting: slow\n')
+        expect(status).toBe(503)
+      })
+      expect(await statusOf(itemsOf(api).path)).toBe(200)
+      await eventually(async () => expect(await phaseOf('failing')).toBe('Failed'))
+      await writeFile(gateOf('slow'), '')
+      await eventually(async () => expect(await statusOf('/readyz')).toBe(200))
+      expect(await statusOf(thingsOf('slow'))).toBe(200)
+      expect(await statusOf(thingsOf('late'))).toBe(503)
+      // A plugin that starts again does not make the server unready.
+      const slow = `${pluginsPath}/slow`
+      await rm(gateOf('slow'))
+      objectOf(await api.mergePatch(slow, { spec: { enabled: false } }))
+      await eventually(async () => expect(await phaseOf('slow')).toBe('Disabled'))
+      objectOf(await api.mergePatch(slow, { spec: { enabled: true } }))
+      await eventually(async () => expect(await phaseOf('slow')).toBe('Starting'))
+      expect(await statusOf('/readyz')).toBe(200)
+      for (const name of ['slow', 'late']) {
+        await writeFile(gateOf(name), '')
+        await eventually(async () => expect(await statusOf(thingsOf(name))).toBe(200))
+      }
     } finally {
       await running.kill('SIGTERM')
-      await rm(slow, { recursive: true, force: true })
+      await Promise.all(own.map(each => rm(each, { recursive: true, force: true })))
     }
   })
 

@@ -150,8 +150,8 @@ export async function startServer(
   // Even if the store is unavailable, so that the kinds of plugins get 503 until they are ready, not 404.
   const loading = Promise.resolve(options.plugins ?? installedSources()).then(each => running.start(each))
   const started = Promise.all([
-    // Ready means that the kinds are known. A module that never finishes loading delays that only for a bounded time.
-    Promise.all([own.ready, withinTime(loading, serverDefaults.announceMs)]).then(() => health.started()),
+    // From then on readiness waits for the plugins. Their import and setup have time-outs.
+    Promise.all([own.ready, loading]).then(() => health.started()),
     // An election over a kind that is not served yet would start with a back-off.
     own.ready.then(() => manager?.start()),
     loading.then(({ starting }) => starting),

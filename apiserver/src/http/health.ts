@@ -20,11 +20,14 @@ export interface PluginProgress {
   readonly name: string
   /** `ok`, `failed`, or `starting`, with the indexes that are being built after a semicolon. */
   readonly progress: string
+  /** True while the server is not ready because of it: until it has started or failed for the first time. */
+  readonly isAwaited: boolean
 }
 
 /**
- * `/livez`, `/healthz` and `/readyz`. A plugin that is starting or has failed does not make the server unready: its
- * own kinds respond with 503, and all others are served. The verbose form has a line for each plugin.
+ * `/livez`, `/healthz` and `/readyz`. What is ready serves: the server is ready once each plugin has started or failed, unless
+ * it is deferred. A plugin that fails, is enabled or is reloaded later does not make a ready server unready: its own kinds
+ * respond with 503, and all others are served. The verbose form has a line for each plugin.
  */
 export class Health {
   readonly #storage: Storage
@@ -69,16 +72,22 @@ export class Health {
   async ready(form: HealthForm): Promise<HealthAnswer> {
     const shutdown = this.#draining ? 'the server is shutting down' : undefined
     const caches = this.#follower.trouble
-    const startup = this.#starting ? 'kinds are still being registered' : undefined
     const notes = this.#notes(form)
     const checks = [
       { name: 'ping' },
       { name: 'shutdown', problem: shutdown },
       { name: 'store', problem: await this.#checkStore() },
       { name: 'caches', problem: caches },
-      { name: 'startup', problem: startup },
+      { name: 'startup', problem: this.#startup() },
     ]
     return healthAnswer('readyz', checks, form, notes)
+  }
+
+  #startup(): string | undefined {
+    if (this.#starting) return 'kinds are still being registered'
+    const awaited = this.#plugins().filter(({ isAwaited }) => isAwaited)
+    if (awaited.length === 0) return undefined
+    return `these plugins are still starting: ${awaited.map(({ name }) => name).join(', ')}`
   }
 
   /** Informational checks. They never affect readiness. */

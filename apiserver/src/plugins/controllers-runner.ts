@@ -38,6 +38,10 @@ export class ControllersRunner implements PluginLifecycle {
     return this.#applied !== undefined
   }
 
+  get isAwaited(): boolean {
+    return !this.isRegistered
+  }
+
   get progress(): string {
     if (this.#applied === undefined) return 'starting'
     if (!this.#applied.enabled) return 'disabled'

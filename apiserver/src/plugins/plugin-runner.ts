@@ -41,6 +41,8 @@ export class PluginRunner implements PluginLifecycle {
   /** The spec that is in effect. */
   #applied: PluginSpec | undefined
   #transitions: Promise<unknown> = Promise.resolve()
+  /** True once it has started, failed or been found disabled. */
+  #hasSettled = false
   #stopped = false
 
   constructor(loader: PluginLoader, loaded: LoadedPlugin, environment: PluginEnvironment) {
@@ -114,6 +116,10 @@ export class PluginRunner implements PluginLifecycle {
     if (this.#report.phase === 'Starting')
       return ['starting', ...this.#kinds.all.flatMap(({ progress }) => progress ?? [])].join('; ')
     return this.#report.phase === 'Started' ? 'ok' : (this.#report.phase?.toLowerCase() ?? 'starting')
+  }
+
+  get isAwaited(): boolean {
+    return !this.#hasSettled && this.#loaded.plugin.readiness !== 'deferred'
   }
 
   /** Stops for good, with the server: the manager stops the controllers, and watches end with the others. */
@@ -273,6 +279,7 @@ export class PluginRunner implements PluginLifecycle {
 
   #publish(phase: PluginPhase, why?: string): void {
     if (this.#stopped) return
+    if (phase !== 'Starting') this.#hasSettled = true
     const kinds = this.#kinds.all
     this.#report.publish(phase, {
       why,

@@ -68,7 +68,9 @@ export class Plugins {
   get progress(): PluginProgress[] {
     return this.#slots.flatMap(({ loader, runner, failedAs }) => {
       if (runner !== undefined) return runner
-      return failedAs === undefined ? [] : { name: provisionalName(loader.source), progress: 'failed' }
+      return failedAs === undefined
+        ? []
+        : { name: provisionalName(loader.source), progress: 'failed', isAwaited: false }
     })
   }
 

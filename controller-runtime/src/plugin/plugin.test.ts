@@ -7,6 +7,7 @@ describe('a plugin', () => {
     const plugin = definePlugin({ name: 'demo', models: [Gadget] })
     expect(plugin).toEqual({ name: 'demo', models: [Gadget] })
     expect(isPlugin(plugin)).toBe(true)
+    expect(definePlugin({ name: 'demo', readiness: 'deferred' }).readiness).toBe('deferred')
   })
 
   test.each<[string, unknown, string]>([
@@ -25,6 +26,11 @@ describe('a plugin', () => {
     ],
     ['one model', { name: 'demo', models: Gadget }, 'plugin demo: models must be an array'],
     ['other models', { name: 'demo', models: [{}] }, 'plugin demo: models must be made by defineModel'],
+    [
+      'an unknown readiness',
+      { name: 'demo', readiness: 'later' },
+      'plugin demo: readiness must be "awaited" or "deferred", is "later"',
+    ],
     ['an object for setup', { name: 'demo', setup: {} }, 'plugin demo: setup must be a function'],
   ])('with %s is rejected with the reason', (_, declaration, message) => {
     expect(() => Reflect.apply(definePlugin, undefined, [declaration])).toThrow(TypeError)

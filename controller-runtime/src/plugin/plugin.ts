@@ -24,6 +24,11 @@ export interface PluginDeclaration<S extends SettingsSchema = SettingsSchema> {
   /** What the plugin needs besides its own kinds. It has no effect until the operator grants it. */
   readonly permissions?: readonly PluginPermission[]
   /**
+   * Whether a server waits for the plugin before it is ready. `awaited`, the default: until the plugin has started or failed.
+   * `deferred`: it does not wait, and the plugin's kinds respond with 503 until the plugin has started.
+   */
+  readonly readiness?: 'awaited' | 'deferred'
+  /**
    * Called once before the plugin starts, where controllers run and where routes are served. It registers controllers,
    * routes, runnables and metrics and returns; all other work belongs in what it registers.
    */
@@ -35,6 +40,7 @@ const pluginKeys: KeysOf<PluginDeclaration> = {
   models: true,
   settings: true,
   permissions: true,
+  readiness: true,
   setup: true,
 }
 
@@ -82,11 +88,11 @@ const marker = Symbol.for('setpoint.dev/plugin')
 
 /**
  * Defines a plugin, to be exported by default.
- * @throws TypeError for an unknown key, an invalid name or settings, or a model that was not made by `defineModel`.
+ * @throws TypeError for an unknown key, an invalid name, settings or readiness, or a model that was not made by `defineModel`.
  */
 export function definePlugin<const S extends SettingsSchema>(declaration: PluginDeclaration<S>): Plugin {
   if (!isRecord(declaration)) throw new TypeError('definePlugin must be given an object')
-  const { name, models = [], settings, permissions, setup } = declaration
+  const { name, models = [], settings, permissions, readiness, setup } = declaration
   if (typeof name !== 'string' || !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) {
     throw new TypeError(
       `plugin name ${JSON.stringify(name)} must be at most 63 lowercase letters, digits and '-', starting and ending with a letter or digit`,
@@ -99,6 +105,10 @@ export function definePlugin<const S extends SettingsSchema>(declaration: Plugin
     if (typeof model?.apiVersion !== 'string')
       throw new TypeError(`plugin ${name}: models must be made by defineModel`)
   }
+  if (readiness !== undefined && readiness !== 'awaited' && readiness !== 'deferred')
+    throw new TypeError(
+      `plugin ${name}: readiness must be "awaited" or "deferred", is ${JSON.stringify(readiness)}`,
+    )
   if (setup !== undefined && typeof setup !== 'function')
     throw new TypeError(`plugin ${name}: setup must be a function`)
   if (settings !== undefined) checkSettingsSchema(name, settings)
@@ -108,6 +118,7 @@ export function definePlugin<const S extends SettingsSchema>(declaration: Plugin
     models: Object.freeze([...models]),
     permissions: permissions && Object.freeze([...permissions]),
     settings,
+    readiness,
     setup,
   }
   Object.defineProperty(plugin, marker, { value: true })
