@@ -64,6 +64,17 @@ describe('/metrics', () => {
     }
   })
 
+  it('counts a turn for each object of a collection that is deleted', async () => {
+    for (const name of ['one', 'two', 'three']) await items.create(name, {})
+    const admitted = async () => {
+      const labels = { priority_level: 'writes', flow_schema: 'users' }
+      return (await scrape()).of('apiserver_flowcontrol_dispatched_requests_total', labels) ?? 0
+    }
+    const before = await admitted()
+    expect((await api.delete(items.path)).status).toBe(200)
+    expect((await admitted()) - before).toBeGreaterThanOrEqual(1 + 3)
+  })
+
   it('counts requests without a kind, and makes no series for unknown paths or methods', async () => {
     const labels = { group: '', version: '', resource: '' }
     await api.get('/nothing/here')

@@ -40,6 +40,11 @@ export interface ApiRequest {
   readonly view?: ObjectView
   /** Reads the whole body. @throws ApiError 413 */
   readBody(): Promise<Buffer>
+  /**
+   * Waits for another turn of the caller, in a request that does the work of many. Returns undefined if the work may go on at
+   * once. @throws ApiError 429
+   */
+  turn?(): Promise<void> | undefined
   /** Called with the decoded body, before anything changes it. */
   readonly onDocument?: (document: unknown) => void
   /** Aborts when the client no longer waits for the response. Undefined for requests that are usually short. */

@@ -72,7 +72,10 @@ export class RequestSeat implements BodyCount {
     this.#hasLeft = hasLeft
   }
 
-  /** Returns undefined if the request may go on at once. Rejects with ApiError 429. */
+  /**
+   * Returns undefined if the request may go on at once. Rejects with ApiError 429. May be called again for another turn of
+   * the same caller.
+   */
   enter(): Promise<void> | undefined {
     return this.#queues.passes(this.#party) ? undefined : this.#queues.wait(this.#party, this.#hasLeft)
   }

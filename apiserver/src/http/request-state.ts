@@ -29,7 +29,7 @@ export interface RequestState {
   caller: Caller
   /** `requestInfo` */
   info: RequestInfo
-  /** Undefined for a request without a body: `fairness` */
+  /** Undefined for a request that needs only one turn and has no body: `fairness` */
   seat: RequestSeat | undefined
   /** The form of a watch: `negotiation` */
   streamForm: StreamForm

@@ -1,3 +1,4 @@
+import { systemClock } from '@setpoint/controller-runtime'
 import {
   ApiError,
   laterRevision,
@@ -6,6 +7,7 @@ import {
   objectKey,
   type Revision,
 } from '@setpoint/controller-runtime/api'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import {
   type Entry,
   FairScheduler,
@@ -29,7 +31,14 @@ import {
   type ReadAt,
   runQuery,
 } from '../query/index.ts'
-import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
+import {
+  deleteAll,
+  notFound,
+  notReady,
+  type Registry,
+  type WriteOptions,
+  type WriteResult,
+} from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'
 import { listBody, plainList } from './list-response.ts'
@@ -56,6 +65,8 @@ export const answerDefaults = Object.freeze({
   /** Long lists that wait for others, in total and for each caller. One more is 429. */
   waiting: 1_000,
   waitingPerCaller: 500,
+  /** Objects in the response to the deletion of a collection. */
+  deleted: 500,
 })
 
 const objectHeaders = Object.freeze({
@@ -333,40 +344,53 @@ export class ResourceApi {
     if (at.kind === 'notOlderThan' && at.revision > known) throw tooLargeVersion(at.revision, known)
   }
 
-  /** Deletes the objects that a list would return, one by one, until the client disconnects. */
+  /**
+   * Deletes the objects that a list would return, until the client disconnects. The response has the first ones that were
+   * deleted.
+   */
   async #deleteCollection(cache: ModelCache, as: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
     const { deletion, options } = await readDeleteParameters(request)
-    const query = readList(request, cache.served)
-    await this.#catchUp(cache, request.signal)
-    const { items } = await runQuery(
-      cache.store.snapshot(),
-      query,
-      this.#scheduler,
-      new RequestOwner(request),
-    )
-    const deleted: Buffer[] = []
-    for (const entry of items) {
-      request.signal?.throwIfAborted()
-      try {
-        deleted.push(
-          (
-            await this.#registry.delete(cache.served, keyOfEntry(entry), deletion, {
-              ...options,
-              version: as,
-            })
-          ).bytes,
-        )
-      } catch (error) {
-        if (!(error instanceof ApiError && error.reason === 'NotFound')) throw error
-      }
-    }
+    const keys = await this.#keysOf(cache, request)
+    const shown: { at: number; bytes: Buffer }[] = []
+    let count = 0
+    await deleteAll({
+      registry: this.#registry,
+      served: cache.served,
+      keys,
+      deletion,
+      options: { ...options, version: as },
+      turn: () => request.turn?.(),
+      deleted({ bytes }, at) {
+        count++
+        if (shown.length < answerDefaults.deleted) shown.push({ at, bytes })
+      },
+    })
     const version = await this.#gate.pass(request.signal)
     const form = request.view?.list ?? plainList(as)
+    const remaining = count - shown.length
+    const chunk = remaining === 0 ? {} : { remainingItemCount: remaining }
+    shown.sort((one, other) => one.at - other.at)
     return {
       status: 200,
       headers: objectHeaders,
-      body: await listBody(form, version, {}, {}, deleted, bytes => bytes),
+      body: await listBody(form, version, chunk, {}, shown, ({ bytes }) => bytes),
     }
+  }
+
+  /** Returns the keys of the objects that a list would return: not the objects, which would stay in memory. */
+  async #keysOf(cache: ModelCache, request: ApiRequest): Promise<readonly ObjectKey[]> {
+    const query = readList(request, cache.served)
+    await this.#catchUp(cache, request.signal)
+    const owner = new RequestOwner(request)
+    const { items } = await runQuery(cache.store.snapshot(), query, this.#scheduler, owner)
+    const keys: ObjectKey[] = []
+    const yielder = new Yielder(systemClock)
+    for (const entry of items) {
+      keys.push(keyOfEntry(entry))
+      const pause = yielder.pause()
+      if (pause !== undefined) await pause
+    }
+    return keys
   }
 }
 

@@ -125,7 +125,7 @@ export class KindOperations {
       ],
       requestBody: this.#deleteBody(),
       responses: {
-        '200': list('The deleted objects.', listNameOf(this.#of)),
+        '200': list('The first 500 of the deleted objects.', listNameOf(this.#of)),
         ...errorRefs(400, 409, 413, 415, 422, 504),
       },
     })

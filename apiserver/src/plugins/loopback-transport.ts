@@ -85,6 +85,7 @@ export class LoopbackTransport implements Transport {
           await seat.beforeParsing(content.length)
           return content
         },
+        turn: () => seat.enter(),
         onDocument: audited?.onDocument,
         signal,
         whenGone: () => signal,

@@ -4,6 +4,7 @@
  * an acknowledged write is durable, and no two objects hold the same unique value.
  */
 export { managerOfUserAgent, problemOfManager } from './apply/index.ts'
+export { deleteAll } from './delete-all.ts'
 export type { NamespaceBounds, NamespaceGrowth, Room } from './namespace-bounds.ts'
 export type { Namespaces } from './namespaces.ts'
 export { createMergePatch, type Patch, type PatchType } from './patch.ts'

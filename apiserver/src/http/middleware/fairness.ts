@@ -11,7 +11,9 @@ export function fairness(queues: RequestQueues): Middleware {
     const party = partyOf(classOf(info), identity, socket)
     // Most clients that have closed their half are gone, so they take no turn from others.
     const hasLeft = () => socket.destroyed || socket.readableEnded
-    if (hasBody(ctx.req)) return seated(ctx, new RequestSeat(queues, party, hasLeft), next)
+    // The deletion of a collection waits again before each object.
+    if (hasBody(ctx.req) || info.verb === 'deletecollection')
+      return seated(ctx, new RequestSeat(queues, party, hasLeft), next)
     return queues.passes(party) ? next() : queues.wait(party, hasLeft).then(next)
   }
 }

@@ -68,6 +68,10 @@ class ObjectRequest implements ApiRequest {
     return this.#signal
   }
 
+  turn(): Promise<void> | undefined {
+    return this.#ctx.state.seat?.enter()
+  }
+
   readBody(): Promise<Buffer> {
     return readBodyInTurn(this.#ctx)
   }
