@@ -9,14 +9,18 @@ import {
   type ModelRegistry,
   type ServedModel,
 } from '../model/index.ts'
-import { declaredWriteOptions, type Registry, recordsPrefix, serviceWriteOptions } from '../registry/index.ts'
+import {
+  declaredWriteOptions,
+  deleteAll,
+  type Registry,
+  recordsPrefix,
+  serviceWriteOptions,
+} from '../registry/index.ts'
 import { currentPages, type KeyValue, type Storage } from '../storage/index.ts'
 import { contentFinalizer, finalizersOf, permanentNamespaces } from './kinds/namespace.ts'
 import { conditionsOf, NamespaceContent } from './namespace-conditions.ts'
 
 export const namespaceLifecycleDefaults = Object.freeze({
-  /** Objects deleted at once. Keeps a store busy that takes milliseconds for each transaction. */
-  concurrency: 16,
   /** Keys read at once. */
   pageSize: 500,
   /** Milliseconds until a namespace is looked at again whose objects wait for their finalizers, doubled up to the second. */
@@ -204,21 +208,17 @@ export class NamespaceLifecycle {
     stays: (finalizers: readonly string[]) => void,
     signal: AbortSignal,
   ): Promise<void> {
-    const { registry } = this.#parts
-    const { concurrency } = namespaceLifecycleDefaults
-    const deleteOne = async ({ key }: KeyValue) => {
-      try {
-        const { bytes } = await registry.delete(kind, keyIn(kind, key), {}, serviceWriteOptions)
+    await deleteAll({
+      registry: this.#parts.registry,
+      served: kind,
+      keys: pairs.map(({ key }) => keyIn(kind, key)),
+      deletion: {},
+      options: { ...serviceWriteOptions, signal },
+      deleted({ bytes }) {
         const { deletionTimestamp, finalizers = [] } = decodeWire(bytes).metadata
         if (deletionTimestamp !== undefined) stays(finalizers)
-      } catch (error) {
-        if (!isApiError(error, 'NotFound')) throw error
-      }
-    }
-    for (let at = 0; at < pairs.length; at += concurrency) {
-      signal.throwIfAborted()
-      await Promise.all(pairs.slice(at, at + concurrency).map(deleteOne))
-    }
+      },
+    })
   }
 }
 
