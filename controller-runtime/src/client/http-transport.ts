@@ -21,11 +21,7 @@ import {
 import { WebSocketWatch } from './web-socket-watch.ts'
 import { loadWebSockets } from './web-sockets.ts'
 
-export {
-  type HttpTransportOptions,
-  type HttpTransportTls,
-  httpTransportDefaults,
-} from './http-transport-options.ts'
+export { type HttpTransportOptions, httpTransportDefaults } from './http-transport-options.ts'
 
 /**
  * Sends requests over kept-alive HTTP connections, and opens watches over WebSocket.
