@@ -15,22 +15,18 @@ interface AttemptSignals {
 
 /** Sends single attempts: signed, and within the bounds of concurrent requests. */
 export class Courier {
-  readonly #keys: SigningKeys
+  readonly keys: SigningKeys
   readonly #slots: TargetSlots
   readonly #post: Post
   readonly #clock: Clock
   readonly #metrics: Metrics
 
   constructor(parts: { keys: SigningKeys; slots: TargetSlots; post: Post; clock: Clock; metrics: Metrics }) {
-    this.#keys = parts.keys
+    this.keys = parts.keys
     this.#slots = parts.slots
     this.#post = parts.post
     this.#clock = parts.clock
     this.#metrics = parts.metrics
-  }
-
-  hasKey(name: string): boolean {
-    return this.#keys.has(name)
   }
 
   /** @throws the reason of a signal that is or gets aborted; all other failures are results */
@@ -40,7 +36,7 @@ export class Courier {
     { waiting, sending }: AttemptSignals,
   ): Promise<PostResult> {
     const { url, signingKey, timeoutSeconds } = subscription.spec
-    if (!this.#keys.has(signingKey)) return { failure: `the setting signingKeys has no key ${signingKey}` }
+    if (!this.keys.has(signingKey)) return { failure: `the setting signingKeys has no key ${signingKey}` }
     const release = await this.#slots.acquire(new URL(url).origin, waiting)
     const startedAt = this.#clock.monotonic()
     try {
@@ -48,7 +44,7 @@ export class Courier {
       const headers = {
         'content-type': 'application/json',
         'user-agent': 'setpoint-webhooks',
-        ...this.#keys.sign(signingKey, message.id, seconds, message.body),
+        ...this.keys.sign(signingKey, message.id, seconds, message.body),
       }
       const timeoutMs = timeoutSeconds * 1000
       const result = await this.#post({ url, headers, body: message.body, timeoutMs }, sending)

@@ -6,20 +6,23 @@ import {
   isApiError,
   setControllerReference,
 } from '@setpoint/controller-runtime'
-import { DeadLetter } from './dead-letter.ts'
+import { DeadLetter, sealedContent } from './dead-letter.ts'
 import type { Delivery } from './delivery.ts'
+import type { SigningKeys } from './signature.ts'
 import type { SubscriptionObject } from './subscription.ts'
 
 /** Creates the dead letters of one subscription, up to its bound. */
 export class DeadLetters {
   readonly #client: Client
   readonly #subscription: SubscriptionObject
+  readonly #keys: SigningKeys
   /** Letters are created one after another, so that the count is right. */
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(client: Client, subscription: SubscriptionObject) {
+  constructor(client: Client, subscription: SubscriptionObject, keys: SigningKeys) {
     this.#client = client
     this.#subscription = subscription
+    this.#keys = keys
   }
 
   /**
@@ -43,6 +46,7 @@ export class DeadLetters {
     if (total >= this.#subscription.spec.maxDeadLetters) return false
     const name = `letter-${createHash('sha256').update(`${uid} ${id}`).digest('hex').slice(0, 32)}`
     const payload: unknown = JSON.parse(body)
+    const seal = this.#keys.seal(this.#subscription.spec.signingKey, sealedContent(uid, id, payload))
     const create = async (content: object) => {
       const spec = { subscription, id, object, version, attempts, reason, ...content }
       await this.#client.create(
@@ -51,7 +55,7 @@ export class DeadLetters {
       )
     }
     try {
-      await create({ payload }).catch((error: unknown) => {
+      await create({ payload, seal }).catch((error: unknown) => {
         if (!isApiError(error, 'RequestEntityTooLarge')) throw error
         return create({})
       })

@@ -7,7 +7,7 @@ import {
   setCondition,
 } from '@setpoint/controller-runtime'
 import type { Courier } from './courier.ts'
-import { DeadLetter, type DeadLetterObject } from './dead-letter.ts'
+import { DeadLetter, type DeadLetterObject, sealedContent } from './dead-letter.ts'
 import { backoffMs, Subscription } from './subscription.ts'
 
 /** The longest time-out of a subscription (60 s) and the wait for a slot. */
@@ -41,6 +41,15 @@ async function retry(
       retries,
       'NoPayload',
       'the payload was too large to be stored: replay from an earlier version',
+    )
+    return undefined
+  }
+  const sealed = sealedContent(subscription.metadata.uid, spec.id, spec.payload)
+  if (!courier.keys.isSealed(sealed, spec.seal ?? '')) {
+    await report(
+      retries,
+      'NotSealed',
+      'no key of the setting signingKeys has sealed it: the plugin has not made it, or the key was removed; replay from an earlier version',
     )
     return undefined
   }

@@ -19,6 +19,16 @@ test('several keys make several signatures, so that a key can be replaced', () =
   expect(sign(`${next} ${old}`)).toBe(`${sign(String(next))} ${sign(String(old))}`)
 })
 
+test('a seal is valid as long as one of its keys is left', () => {
+  const [old, next, other] = ['a', 'b', 'c'].map(letter => `whsec_${letter.repeat(32)}`)
+  const seal = new SigningKeys({ main: `${old} ${next}` }).seal('main', 'text')
+  const isSealed = (key: string | undefined, text = 'text') =>
+    new SigningKeys({ renamed: String(key) }).isSealed(text, seal)
+  expect([isSealed(old), isSealed(next), isSealed(other)]).toEqual([true, true, false])
+  expect(isSealed(old, 'other text')).toBe(false)
+  expect(new SigningKeys({ main: String(old) }).isSealed('text', '')).toBe(false)
+})
+
 test('a missing key is an error', () => {
   expect(() => new SigningKeys({}).sign('main', 'msg_1', 1, '{}')).toThrow('no key "main"')
 })

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 
 /**
  * The keys of the setting `signingKeys` and the signatures of Standard Webhooks (standardwebhooks.com): HMAC-SHA256 over
@@ -16,14 +16,32 @@ export class SigningKeys {
   }
 
   /**
+   * Returns codes which show that a holder of the key has written a text: one for each key of the name, so that a key can be
+   * replaced.
+   * @throws Error if there is no such key
+   */
+  seal(name: string, text: string): string {
+    return this.#keysOf(name)
+      .map(key => sealBy(key, text).toString('base64'))
+      .join(' ')
+  }
+
+  /** Returns true if one of the keys has sealed the text. */
+  isSealed(text: string, seal: string): boolean {
+    const codes = seal.split(' ').map(code => Buffer.from(code, 'base64'))
+    return [...this.#keys.values()].flat().some(key => {
+      const expected = sealBy(key, text)
+      return codes.some(code => code.length === expected.length && timingSafeEqual(code, expected))
+    })
+  }
+
+  /**
    * Returns the headers of one attempt.
    * @param seconds since the epoch
    * @throws Error if there is no such key
    */
   sign(name: string, id: string, seconds: number, body: string): Record<string, string> {
-    const keys = this.#keys.get(name)
-    if (keys === undefined) throw new Error(`the setting signingKeys has no key ${JSON.stringify(name)}`)
-    const signatures = keys.map(key => {
+    const signatures = this.#keysOf(name).map(key => {
       const mac = createHmac('sha256', key).update(`${id}.${seconds}.${body}`)
       return `v1,${mac.digest('base64')}`
     })
@@ -33,6 +51,17 @@ export class SigningKeys {
       'webhook-signature': signatures.join(' '),
     }
   }
+
+  #keysOf(name: string): readonly Buffer[] {
+    const keys = this.#keys.get(name)
+    if (keys === undefined) throw new Error(`the setting signingKeys has no key ${JSON.stringify(name)}`)
+    return keys
+  }
+}
+
+/** No signature is for such a text, because it would begin with the id of a message. */
+function sealBy(key: Buffer, text: string): Buffer {
+  return createHmac('sha256', key).update(`seal\n${text}`).digest()
 }
 
 function decode(text: string): Buffer {

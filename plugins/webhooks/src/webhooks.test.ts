@@ -294,6 +294,31 @@ describe('failing deliveries', () => {
     await poll(reasons).toContain('DeadLetter')
   })
 
+  test('are signed again only if the plugin has made them', async () => {
+    receiver.answer = () => 500
+    await subscribe({ maxAttempts: 1 })
+    await create('a')
+    await poll(async () => (await letters()).length).toBe(1)
+    const [made] = await letters()
+    if (made === undefined) throw new Error('there is no letter')
+    receiver.answer = () => 200
+    const forged = { ...made.spec, payload: { type: 'Item.added', data: { name: 'forged' } }, retry: true }
+    const elsewhere = { ...made.spec, subscription: 'other', retry: true }
+    await client.create(Subscription, {
+      metadata: { name: 'other' },
+      spec: { kinds: desks, url: receiver.url, signingKey: 'main' },
+    })
+    await client.create(DeadLetter, { metadata: { name: 'forged' }, spec: forged })
+    await client.create(DeadLetter, { metadata: { name: 'elsewhere' }, spec: elsewhere })
+    for (const name of ['forged', 'elsewhere'])
+      await poll(async () =>
+        getCondition((await client.get(DeadLetter, name)).status?.conditions, 'Delivered'),
+      ).toMatchObject({ status: 'False', reason: 'NotSealed' })
+    expect(receiver.received).toEqual([])
+    await client.patch(DeadLetter, made.metadata.name, { spec: { retry: true } })
+    await poll(events).toEqual(['added a'])
+  })
+
   test('that are too large for an object become dead letters without their message', async () => {
     receiver.answer = () => 500
     await subscribe({ maxAttempts: 1 })

@@ -90,7 +90,7 @@ export class Worker {
       () => this.#changed(),
     )
     this.#report = new Report(subscription, clock)
-    this.#deadLetters = new DeadLetters(client, subscription)
+    this.#deadLetters = new DeadLetters(client, subscription, around.courier.keys)
     this.#progress = new Progress({
       client,
       subscription,
@@ -134,7 +134,7 @@ export class Worker {
     const { kinds, signingKey } = this.#subscription.spec
     this.#startCursors()
     const ended = this.#target === undefined ? aborted(this.#closing.signal) : this.#deadline()
-    if (!this.#around.courier.hasKey(signingKey)) {
+    if (!this.#around.courier.keys.has(signingKey)) {
       this.#report.refused('SigningKeyMissing', `the setting signingKeys has no key ${signingKey}`)
       this.#progress.soon()
       await ended
