@@ -37,6 +37,9 @@ describe('a path', () => {
     '/apis/g/v1/namespaces/n/things/a/status/deeper',
     // Its key would be that of an object in another namespace.
     '/apis/g/v1/namespaces/n%2Fm/things/a',
+    '/api/v1/namespaces/n/serviceaccounts%2Ftoken/a',
+    '/apis/g%2Fv1/things/a',
+    '/apis/g/v1/things/a/status%2Fb',
     '/api/v1',
     '/api/v1/namespaces/n/status/deeper',
     '/other/v1/things',

@@ -116,6 +116,9 @@ export function parseResourcePath(path: string): ParsedPath | undefined {
     (group === '' && !isCore) ||
     // Without the name it would be the collection.
     (name === '' && subresource !== undefined)
+  // An encoded slash would end the namespace in the object's key, and turn a resource into another one's subresource in roles and
+  // audit policies. In a name it does neither.
+  const hasSlash = [group, version, namespace, plural, subresource].some(part => part?.includes('/'))
   return {
     group,
     version,
@@ -123,8 +126,7 @@ export function parseResourcePath(path: string): ParsedPath | undefined {
     plural,
     name: name || undefined,
     subresource: subresource || undefined,
-    // A slash would end the namespace in the object's key.
-    isComplete: !lacksPart && !namespace?.includes('/') && parts.length <= at + 3,
+    isComplete: !lacksPart && !hasSlash && parts.length <= at + 3,
   }
 }
 

@@ -275,6 +275,17 @@ describe('a model', () => {
     expect(() => declare({ scope: 'Namespaced', indexes: named })).toThrow('is already in use')
   })
 
+  test('that is sensitive must limit a unique index to each namespace, if its kind is namespaced', () => {
+    const index = (more: object = {}) => [
+      singleValueIndex({ name: 'a', indexFunc: undefinedValue, unique: true, ...more }),
+    ]
+    const scope = 'Namespaced'
+    expect(() => declare({ scope, sensitive: true, indexes: index() })).toThrow("uniqueWithin: 'namespace'")
+    declare({ scope, sensitive: true, indexes: index({ uniqueWithin: 'namespace' }) })
+    declare({ scope, indexes: index() })
+    declare({ sensitive: true, indexes: index() })
+  })
+
   test('may have the empty group, which is reserved for the server', () => {
     expect(declare({ group: '' }).apiVersion).toBe('v1')
   })

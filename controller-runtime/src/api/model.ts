@@ -179,7 +179,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
         problems.push('indexes must be made by singleValueIndex or multiValueIndex')
         continue
       }
-      const problem = problemOfIndex(index, names, declaration.scope)
+      const problem = problemOfIndex(index, names, declaration)
       if (problem !== undefined) problems.push(problem)
       names.add(index.name)
       indexes.push(index)
@@ -331,7 +331,7 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
 function problemOfIndex(
   { name, order, unique, uniqueWithin, version }: IndexSpec<never>,
   taken: ReadonlySet<string>,
-  scope: unknown,
+  { scope, sensitive }: { readonly scope?: unknown; readonly sensitive?: unknown },
 ) {
   if (typeof name !== 'string') return 'every index must have a name'
   if (!/^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$/.test(name))
@@ -345,6 +345,8 @@ function problemOfIndex(
     if (!unique) return `index ${name}: uniqueWithin needs unique: true`
     if (scope !== 'Namespaced') return `index ${name}: uniqueWithin needs scope: 'Namespaced'`
   }
+  if (unique && uniqueWithin === undefined && scope === 'Namespaced' && sensitive === true)
+    return `index ${name} of a sensitive kind must have uniqueWithin: 'namespace', because a refused write would tell which values other namespaces have`
   if (!Number.isSafeInteger(version) || version < 1) return `index ${name}: version must be an integer from 1`
   return undefined
 }
