@@ -147,7 +147,7 @@ export async function issue(
   const now = clock.now()
   const authority = await authorityOf(ready, context, now)
   const kept = stored !== undefined && isOfKind(stored.holding.key, request.key) ? stored : undefined
-  const key = kept?.holding.key ?? (await generateKey(request.key))
+  const key = kept?.holding.key ?? (await generateKey(request.key, signal))
   // Certificates have whole seconds.
   const notBefore = Math.floor(now / 1000) * 1000
   // Only here, since the library takes a while to load.

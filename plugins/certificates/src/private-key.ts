@@ -14,14 +14,27 @@ export interface KeyRequest {
 const curves: Readonly<Record<number, string>> = { 256: 'prime256v1', 384: 'secp384r1', 521: 'secp521r1' }
 const generate = promisify(generateKeyPair)
 
+/** Fulfilled when the last RSA key that was asked for is ready, or has failed. */
+let lastRsaKey: Promise<unknown> = Promise.resolve()
+
 /**
  * Generates a key. It comes from the system's randomness and not from a source of the context, because a key of RSA cannot
  * be derived from a few drawn bytes.
+ *
+ * RSA keys are generated one after another, in all of the process. Each takes one of libuv's four threads for seconds, and the
+ * embedded store needs them for its commits.
+ * @throws the signal's reason if it is aborted before the key's turn
  */
-export async function generateKey({ algorithm, size }: KeyRequest): Promise<KeyObject> {
+export async function generateKey({ algorithm, size }: KeyRequest, signal?: AbortSignal): Promise<KeyObject> {
   switch (algorithm) {
-    case 'RSA':
-      return (await generate('rsa', { modulusLength: size ?? 2048 })).privateKey
+    case 'RSA': {
+      const generated = lastRsaKey.then(() => {
+        signal?.throwIfAborted()
+        return generate('rsa', { modulusLength: size ?? 2048 })
+      })
+      lastRsaKey = generated.catch(() => {})
+      return (await generated).privateKey
+    }
     case 'ECDSA':
       return (await generate('ec', { namedCurve: curves[size ?? 256] ?? 'prime256v1' })).privateKey
     case 'Ed25519':
