@@ -4,6 +4,7 @@ import { dump } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { decodeBody, decodeDefaults, decodeDocument, decodeDocuments } from './decode.ts'
 import { deepEqual } from './deep-equal.ts'
+import { countParts, inspectJson } from './json-text.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const json = (text: string) => decodeDocument(bytes(text), 'json')
@@ -24,12 +25,27 @@ function refusal(run: () => unknown, reason: StatusReason = 'BadRequest'): ApiEr
 const values = fc.jsonValue({ maxDepth: 6 }).filter(value => !JSON.stringify(value).includes('"__proto__":'))
 
 describe('a JSON body', () => {
-  it('with too many fields in all its objects together is rejected with 413', () => {
-    const parts = (count: number) => `{"parts":[${Array(count).fill('{"a":1}').join(',')}]}`
-    const { maxFields } = decodeDefaults
-    expect(json(parts(maxFields - 1))).toHaveProperty('parts.length', maxFields - 1)
-    const { message } = refusal(() => json(parts(maxFields)), 'RequestEntityTooLarge')
-    expect(message).toBe(`the body has ${maxFields + 1} fields, at most ${maxFields} are read`)
+  it('with too many fields, and items that are objects or lists, is rejected with 413', () => {
+    const { maxParts } = decodeDefaults
+    const list = (count: number, item: string) => `{"list":[${Array(count).fill(item).join(',')}]}`
+    const refused = (parts: number) =>
+      `the body has ${parts} fields and list items that are objects or lists, at most ${maxParts} are read`
+    for (const item of ['{}', '[]']) {
+      expect(json(list(maxParts - 1, item))).toHaveProperty('list.length', maxParts - 1)
+      const { message } = refusal(() => json(list(maxParts, item)), 'RequestEntityTooLarge')
+      expect(message).toBe(refused(maxParts + 1))
+    }
+    const { message } = refusal(() => json(list(maxParts / 2, '{ "a" : [ ] }')), 'RequestEntityTooLarge')
+    expect(message).toBe(refused(maxParts + 1))
+    expect(json(list(10 * maxParts, '1'))).toHaveProperty('list.length', 10 * maxParts)
+  })
+
+  it('has as many parts as its value', () => {
+    fc.assert(
+      fc.property(values, fc.constantFrom(undefined, 1), (value, space) => {
+        expect(inspectJson(JSON.stringify(value, null, space), 200).parts).toBe(countParts(value))
+      }),
+    )
   })
 
   it('decodes to the value that was encoded', () => {

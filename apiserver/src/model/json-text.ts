@@ -11,8 +11,8 @@ interface JsonFindings {
   readonly inexact?: readonly [start: number, end: number]
   /** True if a number starts with "-0", so it may have been read as negative zero. */
   readonly minusZero: boolean
-  /** The number of fields of all objects, duplicates included. */
-  readonly fields: number
+  /** The parts of the value, as `countParts` counts them, duplicate fields included. */
+  readonly parts: number
 }
 
 const quote = 0x22
@@ -21,6 +21,7 @@ const minus = 0x2d
 const dot = 0x2e
 const zero = 0x30
 const nine = 0x39
+const comma = 0x2c
 const colon = 0x3a
 const upperE = 0x45
 const openBracket = 0x5b
@@ -39,7 +40,9 @@ const safeLength = 15
  */
 export function inspectJson(text: string, maxDepth: number): JsonFindings {
   let depth = 0
-  let fields = 0
+  let parts = 0
+  // True between a field's name and its value.
+  let isOfField = false
   let minusZero = false
   let inexact: readonly [number, number] | undefined
   for (let at = 0; at < text.length; at++) {
@@ -49,9 +52,14 @@ export function inspectJson(text: string, maxDepth: number): JsonFindings {
       if (end < 0) break
       at = end
     } else if (code === colon) {
-      fields++
+      parts++
+      isOfField = true
+    } else if (code === comma) {
+      isOfField = false
     } else if (code === openBrace || code === openBracket) {
-      if (++depth > maxDepth) return { tooDeep: at, minusZero, fields, inexact }
+      if (depth > 0 && !isOfField) parts++
+      isOfField = false
+      if (++depth > maxDepth) return { tooDeep: at, minusZero, parts, inexact }
     } else if (code === closeBrace || code === closeBracket) {
       depth--
     } else if (code === minus || (code >= zero && code <= nine)) {
@@ -67,7 +75,7 @@ export function inspectJson(text: string, maxDepth: number): JsonFindings {
       }
     }
   }
-  return { minusZero, fields, inexact }
+  return { minusZero, parts, inexact }
 }
 
 function isOfNumber(code: number): boolean {
@@ -170,20 +178,21 @@ const problems: { readonly [code: number]: string } = {
   16: 'control characters in a string must be written as escapes, such as \\n',
 }
 
-/** Counts the fields of all objects in a JSON value. Recurses, so the depth must be bounded. */
-export function countFields(value: unknown): number {
-  if (Array.isArray(value)) {
-    let count = 0
-    for (const item of value) if (typeof item === 'object') count += countFields(item)
-    return count
-  }
-  if (!isRecord(value)) return 0
+/**
+ * Counts the parts of a JSON value: the fields of all objects, and the items of lists that are objects or lists. The work on
+ * a value grows with them. Other items cost little. Recurses, so the depth must be bounded.
+ */
+export function countParts(value: unknown): number {
   let count = 0
-  // Allocates nothing, unlike Object.values. A decoded object inherits no enumerable field.
-  for (const key in value) {
-    count++
-    const item = value[key]
-    if (typeof item === 'object') count += countFields(item)
+  if (Array.isArray(value)) {
+    for (const item of value) if (typeof item === 'object' && item !== null) count += 1 + countParts(item)
+  } else if (isRecord(value)) {
+    // Allocates nothing, unlike Object.values. A decoded object inherits no enumerable field.
+    for (const key in value) {
+      count++
+      const item = value[key]
+      if (typeof item === 'object') count += countParts(item)
+    }
   }
   return count
 }

@@ -5,6 +5,13 @@ import { nameLimits } from '@setpoint/controller-runtime/api'
  * read and deleted, and updates may leave the part as large as it is, or make it smaller.
  */
 export const objectLimits = Object.freeze({
+  /**
+   * Parts of an object, as `countParts` counts them, with its managed fields. A write takes up to a microsecond and a half
+   * for each, in one turn of the event loop.
+   */
+  parts: 30_000,
+  /** Parts of the managed fields of an object. An apply compares those of all managers: up to five microseconds for each. */
+  managedParts: 10_000,
   /** Every server keeps an index entry for each label. */
   labels: 1000,
   /** Bytes of all annotation keys and values together, as in Kubernetes. */
@@ -18,3 +25,6 @@ export const objectLimits = Object.freeze({
   /** Violations that a response reports. */
   violations: 100,
 })
+
+/** What `countParts` counts, in messages. */
+export const partsName = 'fields and list items that are objects or lists'

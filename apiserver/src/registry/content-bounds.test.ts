@@ -1,6 +1,7 @@
 import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
 import { countReads, openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
+import { countParts } from '../model/json-text.ts'
 import { objectLimits } from '../model/object-limits.ts'
 import { noReservations, reservationsWithout } from '../model/reservations.ts'
 import { ServedModel } from '../model/served-model.ts'
@@ -111,6 +112,83 @@ describe.each(parts)('%s of an object', (field, limit, make) => {
   })
 })
 
+describe('the parts of an object', () => {
+  const limit = objectLimits.parts
+  const tooMany = { reason: 'Invalid', details: { causes: [{ reason: 'FieldValueTooMany' }] } }
+  /** A body whose object has so many parts. */
+  const body = (name: string, parts: number, metadata: object = {}) => {
+    const rest = parts - countParts(thing(name, { map: {}, list: [] }, { ...metadata, ...serverFields }))
+    const map = Object.fromEntries(times(Math.ceil(rest / 2), n => [`f${n}`, n]))
+    return thing(name, { map, list: times(Math.floor(rest / 2), () => []) }, metadata)
+  }
+  const serverFields = { uid: '', generation: 1, creationTimestamp: '' }
+
+  it('are accepted at their bound and refused with 422 past it, with the limit and the count', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    await registry.create(served, body('a', limit), options)
+    for (const write of [
+      registry.create(served, body('b', limit + 1), options),
+      registry.replace(served, 'a', body('a', limit + 1), 'object', options),
+    ]) {
+      const error = await refusal(write)
+      expect(error).toMatchObject(tooMany)
+      expect(error.message).toContain(`must have at most ${limit} fields`)
+      expect(error.message).toContain(`has ${limit + 1}`)
+    }
+  })
+
+  it('that are stored past the bound may stay or shrink, but not grow, and the object can go', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    const { spec } = body('old', limit + 1000)
+    await storeRaw(rooms, { finalizers: ['example.com/a'] }, spec)
+    const patch = (document: object) =>
+      registry.patch(served, 'old', { type: 'merge', document }, 'object', options)
+    await patch({ spec: { map: { f0: 'other' } } })
+    expect(await refusal(patch({ spec: { map: { another: 1 } } }))).toMatchObject(tooMany)
+    await patch({ spec: { map: { f0: null } } })
+    await registry.delete(served, 'old', {}, options)
+    await patch({ metadata: { finalizers: null } })
+    expect(await registry.readLive(served, 'old')).toBeUndefined()
+  })
+})
+
+describe('the managed fields of an object', () => {
+  const limit = objectLimits.managedParts
+  const body = (name: string, fields: number, value = 1) =>
+    thing(name, { map: Object.fromEntries(times(fields, n => [`f${n}`, value])) })
+  const apply = (rooms: Rooms, manager: string, document: object) =>
+    rooms.registry.apply(rooms.served, 'a', { document, force: false }, 'object', {
+      ...options,
+      manager: () => manager,
+    })
+  const tooMany = { details: { causes: [{ reason: 'FieldValueTooMany', field: 'metadata.managedFields' }] } }
+
+  it('of all managers together are bounded', async () => {
+    await using rooms = await openRooms()
+    expect(await refusal(apply(rooms, 'one', body('a', limit)))).toMatchObject(tooMany)
+    await apply(rooms, 'one', body('a', 0.6 * limit))
+    // The second manager shares the fields, so that nothing else changes.
+    expect(await refusal(apply(rooms, 'two', body('a', 0.6 * limit)))).toMatchObject(tooMany)
+    await apply(rooms, 'two', body('a', 0.3 * limit))
+    const update = rooms.registry.replace(rooms.served, 'a', body('a', 1.2 * limit, 2), 'object', options)
+    expect(await refusal(update)).toMatchObject(tooMany)
+  })
+
+  it('past the bound keep no finalizer', async () => {
+    await using rooms = await openRooms()
+    const fieldsV1 = { 'f:spec': Object.fromEntries(times(limit + 100, n => [`f:${n}`, {}])) }
+    const entry = { manager: 'one', operation: 'Apply', apiVersion: testModel.apiVersion, fieldsV1 }
+    const managedFields = [{ ...entry, fieldsType: 'FieldsV1' }]
+    await storeRaw(rooms, { finalizers: ['example.com/a', 'example.com/b'], managedFields })
+    const { registry, served } = rooms
+    const patch = { type: 'merge', document: { metadata: { finalizers: ['example.com/b'] } } } as const
+    const result = await registry.patch(served, 'old', patch, 'object', options)
+    expect(parse(result).metadata.finalizers).toEqual(['example.com/b'])
+  })
+})
+
 describe('finalizers past their bound', () => {
   it('can be removed one by one, also from an object that is being deleted', async () => {
     await using rooms = await openRooms()
@@ -161,7 +239,7 @@ describe('the rejection of many violations', () => {
 
   it('of unknown top-level fields names the first hundred', async () => {
     await using rooms = await openRooms()
-    const body = { ...thing('a'), ...Object.fromEntries(times(50_000, n => [`f${n}`, n])) }
+    const body = { ...thing('a'), ...Object.fromEntries(times(20_000, n => [`f${n}`, n])) }
     const strict = { ...options, fieldValidation: 'Strict' } as const
     const { details } = await refusal(rooms.registry.create(rooms.served, body, strict))
     expect(details?.causes).toHaveLength(objectLimits.violations)

@@ -3,8 +3,11 @@ import type { ApiError } from '@setpoint/controller-runtime/api'
 import {
   type BareMeta,
   type BareObject,
+  countParts,
   deepEqual,
   encodeObject,
+  objectLimits,
+  partsName,
   type Reservations,
   runDefaultHook,
   runValidateHook,
@@ -169,9 +172,13 @@ export function draftUpdate(
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
     const next = owners === undefined ? object : withOwners(object, previous, owners(object))
     const { finalizers, managedFields } = next.metadata
-    if (finalizers?.length === owned.finalizers?.length && managedFields === owned.managedFields)
-      return undefined
-    return unindexedDraft(next, stored)
+    const isSame = finalizers?.length === owned.finalizers?.length
+    if (managedFields === owned.managedFields) return isSame ? undefined : unindexedDraft(next, stored)
+    checkParts(next, previous, causes)
+    if (causes.isEmpty) return unindexedDraft(next, stored)
+    if (isSame) throw invalid(served, owned.name, causes)
+    // Managed fields that are too large do not block the removal of a finalizer either.
+    return unindexedDraft(object, stored)
   }
   if (seen.failure !== undefined) throw seen.failure
   if (stored.failure !== undefined && converted === undefined) throw stored.failure
@@ -254,6 +261,7 @@ function finishDraft(
   options: Pick<WriteOptions, 'user' | 'version' | 'isDeclared'>,
 ): Draft {
   const { name } = completed.metadata
+  if (!causes.stops) checkParts(completed, stored?.object, causes)
   if (causes.stops) throw invalid(served, name, causes)
   // An object in another version says nothing about violations at the hub.
   const before = stored?.failure === undefined ? stored : undefined
@@ -274,4 +282,18 @@ function finishDraft(
   if (!causes.isEmpty) throw invalid(served, name, causes)
   if (options.user !== undefined) served.rules?.admit?.(completed, before?.object, options.user)
   return { object: completed, json, ...values, isIndexed: true, warnings }
+}
+
+/** Refuses an object that has too many parts, and more than the stored one. */
+function checkParts(next: BareObject, stored: BareObject | undefined, causes: Causes): void {
+  const check = (subject: string, limit: number, partOf: (object: BareObject) => unknown, field?: string) => {
+    const parts = countParts(partOf(next))
+    if (parts <= limit || (stored !== undefined && parts <= countParts(partOf(stored)))) return
+    const message = `${subject}must have at most ${limit} ${partsName}, has ${parts}`
+    causes.addTooLarge({ reason: 'FieldValueTooMany', message, ...(field !== undefined && { field }) })
+  }
+  check('the object ', objectLimits.parts, object => object)
+  if (next.metadata.managedFields === stored?.metadata.managedFields) return
+  const { managedParts } = objectLimits
+  check('', managedParts, ({ metadata }) => metadata.managedFields, 'metadata.managedFields')
 }

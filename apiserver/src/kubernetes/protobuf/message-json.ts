@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
-import { countFields, decodeDocument, type JsonObject } from '../../model/index.ts'
+import { countParts, decodeDefaults, decodeDocument, type JsonObject } from '../../model/index.ts'
 import type { GoField, GoStruct, GoStructs } from '../types/go-type.ts'
-import { FieldCount, malformed, type WireValue, wireFields } from './wire-fields.ts'
+import { FieldCount, malformed, maxWireFields, type WireValue, wireFields } from './wire-fields.ts'
 
 /**
  * Turns the messages of one body into the JSON that Go's encoder makes of the same objects.
@@ -11,8 +11,8 @@ import { FieldCount, malformed, type WireValue, wireFields } from './wire-fields
  */
 export class MessageJson {
   readonly #structs: GoStructs
-  readonly #read = new FieldCount()
-  readonly #made = new FieldCount()
+  readonly #read = new FieldCount(maxWireFields)
+  readonly #made = new FieldCount(decodeDefaults.maxParts)
 
   constructor(structs: GoStructs) {
     this.#structs = structs
@@ -121,7 +121,7 @@ export class MessageJson {
     const raw = bytesOf(wireFields(bytes, this.#read).get(1)?.at(-1), place)
     if (raw.length === 0) return null
     const value = decodeDocument(raw, 'json')
-    this.#made.add(countFields(value))
+    this.#made.add(countParts(value))
     return value
   }
 }

@@ -4,7 +4,7 @@ import { protobufType } from '../media-types.ts'
 import { type KindName, structOf } from '../types/built-in-types.ts'
 import { goStructs } from '../types/go-structs.ts'
 import { MessageJson } from './message-json.ts'
-import { FieldCount, malformed, type WireValue, wireFields } from './wire-fields.ts'
+import { FieldCount, malformed, maxWireFields, type WireValue, wireFields } from './wire-fields.ts'
 
 /** The kind of the options of a DELETE. Each group version has it. */
 const deleteOptions = 'DeleteOptions'
@@ -21,7 +21,7 @@ export function decodeProtobuf(body: Buffer, expected: KindName): object {
   if (body.length === 0) throw new ApiError('BadRequest', 'the body is empty, expected a document')
   if (!body.subarray(0, magic.length).equals(magic))
     throw malformed('it does not begin with the bytes 6b 38 73 00')
-  const count = new FieldCount()
+  const count = new FieldCount(maxWireFields)
   const unknown = wireFields(body.subarray(magic.length), count)
   const typeMeta = wireFields(bytesOf(unknown.get(1)), count)
   const apiVersion = textOf(typeMeta.get(1)) || expected.apiVersion

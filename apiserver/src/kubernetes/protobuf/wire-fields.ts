@@ -12,22 +12,29 @@ type WireFields = ReadonlyMap<number, readonly WireValue[]>
 const varint = 0
 const lengthDelimited = 2
 
-/** Counts the fields of a body, or of its JSON. Their bound is that of a JSON body. */
+/** Counts the fields of a body, or of its JSON. */
 export class FieldCount {
+  readonly #limit: number
   #fields = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
 
   /** @throws ApiError 413 */
   add(fields: number): void {
     this.#fields += fields
-    const { maxFields } = decodeDefaults
-    if (this.#fields > maxFields) {
+    if (this.#fields > this.#limit) {
       throw new ApiError(
         'RequestEntityTooLarge',
-        `the body has more than ${maxFields} fields, which is the most that are read`,
+        `the body has more than ${this.#limit} fields, which is the most that are read`,
       )
     }
   }
 }
+
+/** The most fields of a body on the wire. An entry of a map takes three: the entry, its key and its value. */
+export const maxWireFields = 3 * decodeDefaults.maxParts
 
 /**
  * Splits a message into its fields. Values are views of `bytes`.
