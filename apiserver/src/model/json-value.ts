@@ -20,20 +20,38 @@ export function cloneJson(value: unknown): unknown {
 /** The extent of a JSON value. */
 interface JsonExtent {
   /** Approximate bytes of its JSON. */
-  readonly size: number
-  readonly tooDeep: boolean
+  readonly bytes: number
+  /** The levels of its objects and lists. */
+  readonly depth: number
 }
 
-/** Measures a value without encoding it. Recurses up to `maxDepth` levels. */
-export function extentOf(value: unknown, maxDepth: number): JsonExtent {
-  if (typeof value === 'string') return { size: value.length + 2, tooDeep: false }
-  if (typeof value !== 'object' || value === null) return { size: 5, tooDeep: false }
-  if (maxDepth <= 0) return { size: 2, tooDeep: true }
-  let size = 2
-  for (const [key, item] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
-    const extent = extentOf(item, maxDepth - 1)
-    if (extent.tooDeep) return extent
-    size += extent.size + (typeof key === 'string' ? key.length + 4 : 1)
+/** Measures a value without encoding it. Recurses, so the nesting must be bounded. */
+export function extentOf(value: unknown): JsonExtent {
+  if (typeof value === 'string') return { bytes: value.length + 2, depth: 0 }
+  if (typeof value !== 'object' || value === null) return { bytes: 5, depth: 0 }
+  let bytes = 2
+  let depth = 0
+  const add = (item: unknown) => {
+    const extent = extentOf(item)
+    bytes += extent.bytes + 1
+    depth = Math.max(depth, extent.depth)
   }
-  return { size, tooDeep: false }
+  if (Array.isArray(value)) for (const item of value) add(item)
+  else if (isRecord(value)) {
+    for (const key in value) {
+      bytes += key.length + 3
+      add(value[key])
+    }
+  }
+  return { bytes, depth: depth + 1 }
+}
+
+/** Returns true if a value has more levels of objects and lists than `levels`. Recurses as far. */
+export function isDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (levels <= 0) return true
+  if (Array.isArray(value)) return value.some(item => isDeeperThan(levels - 1, item))
+  if (!isRecord(value)) return false
+  for (const key in value) if (isDeeperThan(levels - 1, value[key])) return true
+  return false
 }

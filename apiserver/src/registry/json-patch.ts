@@ -1,6 +1,25 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
-import { cloneJson, deepEqual, echo, extentOf, formatPath, setOwn } from '../model/index.ts'
-import { isPresent, type JsonPointer, locate, PointerError, parsePointer, resolve } from './json-pointer.ts'
+import {
+  cloneJson,
+  countParts,
+  deepEqual,
+  echo,
+  extentOf,
+  formatPath,
+  isDeeperThan,
+  objectLimits,
+  partsName,
+  setOwn,
+} from '../model/index.ts'
+import {
+  isPresent,
+  type JsonPointer,
+  locate,
+  type Place,
+  PointerError,
+  parsePointer,
+  resolve,
+} from './json-pointer.ts'
 
 export const jsonPatchDefaults = Object.freeze({
   /** Operations of one patch, as in Kubernetes. */
@@ -10,8 +29,12 @@ export const jsonPatchDefaults = Object.freeze({
    * itself would exhaust memory. The same as the limit of a body.
    */
   maxCopiedBytes: 3 * 1024 * 1024,
-  /** List items shifted by insertions and removals: some tenths of a second of work. */
-  maxShiftedItems: 500_000_000,
+  /** Parts of the values of all `copy` operations, as `countParts` counts them: as many as an object may have. */
+  maxCopiedParts: objectLimits.parts,
+  /** List items shifted by insertions and removals. A shift takes about 1.5 ns. */
+  maxShiftedItems: 10_000_000,
+  /** Levels of all pointers together. To read and find one takes up to 250 ns. */
+  maxLevels: 100_000,
   /** Levels of nesting of the result, as for a decoded document. */
   maxDepth: 200,
 })
@@ -22,8 +45,8 @@ type Operation =
   | { readonly op: 'move' | 'copy'; readonly path: JsonPointer; readonly from: JsonPointer }
 
 /**
- * Applies an RFC 6902 patch, all operations or none. Changes neither argument, and the result shares nothing with them.
- * Both must be decoded JSON values, since the decoder bounds their nesting.
+ * Applies an RFC 6902 patch, all operations or none. Changes neither argument. The result shares parts with both. Both
+ * must be decoded JSON values, since the decoder bounds their nesting.
  *
  * This is not the rfc6902 library because that writes to `/list/01`, removes the first item at `/list/length`, follows
  * `/constructor/x`, throws a TypeError inside strings, treats data with a field `constructor` as a list, and compares
@@ -34,7 +57,7 @@ type Operation =
  */
 export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   const operations = readOperations(patch)
-  const document = new PatchedDocument(cloneJson(target))
+  const document = new PatchedDocument(target)
   for (const [index, operation] of operations.entries()) {
     try {
       document.apply(operation)
@@ -48,7 +71,7 @@ export function applyJsonPatch(target: unknown, patch: unknown): unknown {
     }
   }
   const { maxDepth } = jsonPatchDefaults
-  if (extentOf(document.value, maxDepth).tooDeep) {
+  if (document.mayBeTooDeep && isDeeperThan(maxDepth, document.value)) {
     throw new ApiError('BadRequest', `the result of the patch nests deeper than ${maxDepth} levels`)
   }
   return document.value
@@ -59,10 +82,15 @@ class LimitError extends Error {
   override readonly name = 'LimitError'
 }
 
-/** A document that operations change in place, with their cost so far. */
+/** A document that operations change, with their cost so far. Copies the objects and lists that it changes, each once. */
 class PatchedDocument {
   value: unknown
+  /** True if an operation has put objects or lists so that they may nest too deep. */
+  mayBeTooDeep = false
+  /** The objects and lists that are copies. */
+  readonly #own = new Set<unknown>()
   #copiedBytes = 0
+  #copiedParts = 0
   #shiftedItems = 0
 
   constructor(value: unknown) {
@@ -74,17 +102,17 @@ class PatchedDocument {
     const { path } = operation
     switch (operation.op) {
       case 'add':
-        this.#put(path, cloneJson(operation.value))
+        this.#add(path, operation.value)
         break
       case 'replace':
         resolve(this.value, path)
-        this.#put(path, cloneJson(operation.value), true)
+        this.#add(path, operation.value, true)
         break
       case 'remove':
         this.#remove(path)
         break
       case 'copy':
-        this.#put(path, this.#copyOf(operation.from))
+        this.#add(path, this.#copyOf(operation.from))
         break
       case 'move':
         this.#move(operation.from, path)
@@ -98,15 +126,17 @@ class PatchedDocument {
   }
 
   #copyOf(from: JsonPointer): unknown {
-    const { maxDepth, maxCopiedBytes } = jsonPatchDefaults
+    const { maxCopiedBytes, maxCopiedParts, maxDepth } = jsonPatchDefaults
     const original = resolve(this.value, from)
     // Earlier moves may have nested it too deep to walk. The result would be refused anyway.
-    const { size, tooDeep } = extentOf(original, maxDepth)
-    if (tooDeep) throw new LimitError(`copies a value that nests deeper than ${maxDepth} levels`)
-    this.#copiedBytes += size
-    if (this.#copiedBytes > maxCopiedBytes) {
+    if (this.mayBeTooDeep && isDeeperThan(maxDepth, original))
+      throw new LimitError(`copies a value that nests deeper than ${maxDepth} levels`)
+    this.#copiedParts += countParts(original)
+    if (this.#copiedParts > maxCopiedParts)
+      throw new LimitError(`brings what the patch copies to more than ${maxCopiedParts} ${partsName}`)
+    this.#copiedBytes += extentOf(original).bytes
+    if (this.#copiedBytes > maxCopiedBytes)
       throw new LimitError(`brings what the patch copies to more than ${maxCopiedBytes} bytes`)
-    }
     return cloneJson(original)
   }
 
@@ -116,6 +146,13 @@ class PatchedDocument {
     if (path.text.startsWith(`${from.text}/`)) throw new PointerError('is inside of the value to move')
     this.#remove(from)
     this.#put(path, value)
+    // Its depth is not measured here, because a large value may be moved many times.
+    if (typeof value === 'object') this.mayBeTooDeep = true
+  }
+
+  #add(pointer: JsonPointer, value: unknown, overwrite = false): void {
+    this.#put(pointer, value, overwrite)
+    if (pointer.tokens.length + extentOf(value).depth > jsonPatchDefaults.maxDepth) this.mayBeTooDeep = true
   }
 
   #put(pointer: JsonPointer, value: unknown, overwrite = false): void {
@@ -123,24 +160,32 @@ class PatchedDocument {
       this.value = value
       return
     }
-    const place = locate(this.value, pointer)
-    if (place.kind === 'field') setOwn(place.object, place.key, value)
-    else if (overwrite) place.list[place.index] = value
-    else {
+    const place = locate(this.value, pointer, this.#enter)
+    if (place.kind === 'item' && !overwrite) {
       this.#countShifted(place.list.length - place.index)
       place.list.splice(place.index, 0, value)
-    }
+    } else set(place, value)
   }
 
   #remove(pointer: JsonPointer): void {
     if (pointer.tokens.length === 0) throw new PointerError('is the whole document, which cannot be removed')
-    const place = locate(this.value, pointer)
+    const place = locate(this.value, pointer, this.#enter)
     if (!isPresent(place)) throw new PointerError('does not exist')
     if (place.kind === 'field') delete place.object[place.key]
     else {
       this.#countShifted(place.list.length - place.index)
       place.list.splice(place.index, 1)
     }
+  }
+
+  /** Puts a copy of an object or list into its place before it is changed. */
+  readonly #enter = (parent: unknown, at: Place | undefined): unknown => {
+    if (typeof parent !== 'object' || parent === null || this.#own.has(parent)) return parent
+    const copy = Array.isArray(parent) ? parent.slice() : { ...parent }
+    this.#own.add(copy)
+    if (at === undefined) this.value = copy
+    else set(at, copy)
+    return copy
   }
 
   #countShifted(items: number): void {
@@ -151,6 +196,11 @@ class PatchedDocument {
       )
     }
   }
+}
+
+function set(place: Place, value: unknown): void {
+  if (place.kind === 'field') setOwn(place.object, place.key, value)
+  else place.list[place.index] = value
 }
 
 /** @throws PointerError if a parent is missing or an index is invalid */
@@ -173,7 +223,20 @@ function readOperations(patch: unknown): Operation[] {
       `the patch has ${patch.length} operations, at most ${jsonPatchDefaults.maxOperations} are allowed`,
     )
   }
-  return patch.map((operation: unknown, index) => readOperation(operation, index))
+  const operations: Operation[] = []
+  let levels = 0
+  for (const [index, item] of patch.entries()) {
+    const operation = readOperation(item, index)
+    levels += operation.path.tokens.length + ('from' in operation ? operation.from.tokens.length : 0)
+    if (levels > jsonPatchDefaults.maxLevels) {
+      throw new ApiError(
+        'RequestEntityTooLarge',
+        `the pointers of the patch have more than ${jsonPatchDefaults.maxLevels} levels together`,
+      )
+    }
+    operations.push(operation)
+  }
+  return operations
 }
 
 function readOperation(operation: unknown, index: number): Operation {

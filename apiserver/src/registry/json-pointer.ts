@@ -17,7 +17,9 @@ export function parsePointer(text: string): JsonPointer {
   if (/~(?![01])/.test(text)) throw new PointerError("must write '~' as ~0 and '/' as ~1")
   const parts = text.slice(1).split('/', maxDepth + 1)
   if (parts.length > maxDepth) throw new PointerError(`must have at most ${maxDepth} levels`)
-  const tokens = parts.map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const tokens = text.includes('~')
+    ? parts.map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+    : parts
   // The same rule as for field names in a body.
   if (tokens.includes('__proto__'))
     throw new PointerError('has the field name __proto__, which is not allowed')
@@ -34,18 +36,20 @@ export type Place =
   | { readonly kind: 'item'; readonly list: unknown[]; readonly index: number }
   | { readonly kind: 'field'; readonly object: JsonObject; readonly key: string }
 
+/** Returns the parent to go on in, instead of the one that was found at a place. The document itself has no place. */
+type Enter = (parent: unknown, at: Place | undefined) => unknown
+
 /**
  * Returns the place that a non-empty pointer names in `document`. The value may be missing, its parents may not. `-` is
  * the place after the last item of a list. Only own properties count.
  * @throws PointerError if a parent is missing or an index is invalid
  */
-export function locate(document: unknown, pointer: JsonPointer): Place {
-  const parent = pointer.tokens
-    .slice(0, -1)
-    .reduce<unknown>(
-      (value, _token, depth) => valueAt(placeIn(value, pointer, depth), pointer, depth),
-      document,
-    )
+export function locate(document: unknown, pointer: JsonPointer, enter: Enter = parent => parent): Place {
+  let parent = enter(document, undefined)
+  for (let depth = 0; depth < pointer.tokens.length - 1; depth++) {
+    const place = placeIn(parent, pointer, depth)
+    parent = enter(valueAt(place, pointer, depth), place)
+  }
   return placeIn(parent, pointer, pointer.tokens.length - 1)
 }
 

@@ -4,6 +4,7 @@ import { createPatch } from 'rfc6902'
 import { describe, expect, it } from 'vitest'
 import { deepEqual } from '../model/deep-equal.ts'
 import { cloneJson } from '../model/json-value.ts'
+import { valueAt } from '../model/violation.ts'
 import { applyJsonPatch, applyMergePatch, createMergePatch, jsonPatchDefaults } from './patch.ts'
 
 const json = (text: string): unknown => JSON.parse(text)
@@ -280,6 +281,33 @@ describe('a JSON patch', () => {
     expect(() => applyJsonPatch({ a: 'x'.repeat(100) }, doubling)).toThrow(tooLarge)
   })
 
+  it('is rejected with 413 if it copies too many fields, or names too many levels', () => {
+    const { maxCopiedParts, maxLevels } = jsonPatchDefaults
+    const list = Array.from({ length: maxCopiedParts / 2 }, () => ({}))
+    const copies = (count: number) =>
+      Array.from({ length: count }, (_, at) => ({ op: 'copy', from: '/list', path: `/c${at}` }))
+    expect(applyJsonPatch({ list }, copies(2))).toHaveProperty('c1', list)
+    expect(() => applyJsonPatch({ list }, copies(3))).toThrow(tooLarge)
+    const deep = Array.from({ length: 150 }).reduce<object>(value => ({ a: value }), {})
+    const path = '/a'.repeat(150)
+    const tests = (count: number) => Array.from({ length: count }, () => ({ op: 'test', path, value: {} }))
+    const most = Math.floor(maxLevels / 150)
+    expect(applyJsonPatch(deep, tests(most))).toEqual(deep)
+    expect(() => applyJsonPatch(deep, tests(most + 1))).toThrow(tooLarge)
+  })
+
+  it('copies only what it changes', () => {
+    const target = { a: { b: { c: 1 }, d: { e: 1 } }, f: [{ g: 1 }, { h: 1 }] }
+    const patch = [
+      { op: 'replace', path: '/a/b/c', value: 2 },
+      { op: 'remove', path: '/f/0/g' },
+    ]
+    const result = applyJsonPatch(target, patch)
+    expect(result).toEqual({ a: { b: { c: 2 }, d: { e: 1 } }, f: [{}, { h: 1 }] })
+    expect(valueAt(result, ['a', 'd'])).toBe(target.a.d)
+    expect(valueAt(result, ['f', 1])).toBe(target.f[1])
+  })
+
   it('is rejected with 413 if it shifts a long list repeatedly', () => {
     const list = Array.from({ length: 700_000 }, () => 0)
     for (const operation of [
@@ -296,6 +324,14 @@ describe('a JSON patch', () => {
   })
 
   it('cannot nest its target deeper than a document may be, by moves or by copies', () => {
+    const { maxDepth } = jsonPatchDefaults
+    const nested = (levels: number) =>
+      Array.from({ length: levels }).reduce<object>(value => ({ a: value }), {})
+    const add = (levels: number) => [{ op: 'add', path: '/a/a/b', value: nested(levels) }]
+    expect(applyJsonPatch(nested(10), add(maxDepth - 4))).toHaveProperty('a.a.b.a')
+    expect(() => applyJsonPatch(nested(10), add(maxDepth - 3))).toThrow(
+      expect.objectContaining({ reason: 'BadRequest' }),
+    )
     const moves = Array.from({ length: 3000 }, () => [
       { op: 'add', path: '/b', value: {} },
       { op: 'move', from: '/a', path: '/b/a' },
