@@ -39,7 +39,7 @@ class ConfigCheck {
 
   #checkMap(type: MapType, value: Readonly<Record<string, unknown>>): void {
     if (type.isAtomic) return
-    for (const [name, field] of Object.entries(value)) this.#checkAt(name, typeOfField(type, name), field)
+    for (const name in value) this.#checkAt(name, typeOfField(type, name), value[name])
   }
 
   #checkList(type: ListType, list: readonly unknown[]): void {

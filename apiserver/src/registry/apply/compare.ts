@@ -1,6 +1,6 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { deepEqual } from '../../model/index.ts'
-import { type FieldSet, noFields, unionOfNodes, withItself } from './field-set.ts'
+import { type FieldSet, type NewFieldSet, noFields, unionOfNodes, withItself } from './field-set.ts'
 import {
   type FieldType,
   formOf,
@@ -66,11 +66,13 @@ function changeOfMap(type: MapType, before: unknown, after: unknown): Change | u
   const next = isRecord(after) ? after : {}
   if (type.isAtomic || (isEmptyMap(old) && isEmptyMap(next))) return changeOfSingle(before, after)
   const change: MutableChange = {}
-  for (const [name, value] of Object.entries(old)) {
+  for (const name in old) {
+    const value = old[name]
     const other = Object.hasOwn(next, name) ? next[name] : undefined
     if (value !== other) add(change, fieldElement(name), changeOf(typeOfField(type, name), value, other))
   }
-  for (const [name, value] of Object.entries(next)) {
+  for (const name in next) {
+    const value = next[name]
     if (value !== undefined && (!Object.hasOwn(old, name) || old[name] === undefined))
       add(change, fieldElement(name), changeOf(typeOfField(type, name), undefined, value))
   }
@@ -117,15 +119,15 @@ function changeOfItems(
   return joined(changeOf(type.items, old[0], undefined), { added: noFields })
 }
 
-type MutableChange = { [Kind in (typeof kinds)[number]]?: Record<PathElement, FieldSet> }
+type MutableChange = { [Kind in (typeof kinds)[number]]?: NewFieldSet }
 
 function add(to: MutableChange, element: PathElement, change: Change | undefined): void {
   if (change === undefined) return
   for (const kind of kinds) {
     const node = change[kind]
     if (node === undefined) continue
-    to[kind] ??= {}
-    to[kind][element] = node
+    to[kind] ??= new Map()
+    to[kind].set(element, node)
   }
 }
 

@@ -1,6 +1,7 @@
-import { ApiError, type ManagedFieldsEntry, type StatusCause } from '@setpoint/controller-runtime/api'
+import { ApiError, type StatusCause } from '@setpoint/controller-runtime/api'
 import { compareCodePoints, objectLimits, quote } from '../../model/index.ts'
 import { firstPaths, sizeOf } from './field-set.ts'
+import type { Manager } from './managed-fields.ts'
 import type { Conflict } from './ownership.ts'
 import { formatElements, hasValue } from './path-element.ts'
 
@@ -39,7 +40,7 @@ function messageOf(count: number, fieldsOfManagers: ReadonlyMap<string, readonly
   return `Apply failed with ${count} conflicts: ${lines.join('\n')}`
 }
 
-function describe({ manager, operation, apiVersion, subresource }: ManagedFieldsEntry): string {
+function describe({ manager, operation, apiVersion, subresource }: Manager): string {
   let text = quote(manager)
   if (subresource !== undefined) text += ` with subresource ${quote(subresource)}`
   return operation === 'Apply' ? text : `${text} using ${apiVersion}`

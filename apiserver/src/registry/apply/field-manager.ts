@@ -3,6 +3,8 @@ import {
   type BareObject,
   ConversionError,
   deepEqual,
+  objectLimits,
+  partsName,
   type Scope,
   type ServedModel,
   type ServedVersion,
@@ -10,19 +12,32 @@ import {
 import type { Causes } from '../causes.ts'
 import { checkConfig } from './check-config.ts'
 import { conflictError } from './conflicts.ts'
-import { covers, difference, type FieldSet, isEmpty, noFields, setOfFields, union } from './field-set.ts'
+import {
+  covers,
+  difference,
+  type FieldSet,
+  isEmpty,
+  noFields,
+  setOfFields,
+  sizeOf,
+  union,
+} from './field-set.ts'
 import { objectTypeOf } from './field-type.ts'
 import { fieldsLastApplied, kubectlManager, withLastApplied } from './last-applied.ts'
 import {
   capUpdates,
-  entryOf,
+  fromStored,
   isSameManager,
   type Manager,
   managedFieldsDefaults,
+  type OwnedFields,
+  ownedBy,
   type SentManagedFields,
   toStored,
 } from './managed-fields.ts'
 import { type Conflict, Ownership, type VersionedObject, type Versions } from './ownership.ts'
+import { fieldElement } from './path-element.ts'
+import { fieldsOf } from './to-field-set.ts'
 
 /** A write, as far as the ownership of fields is concerned. */
 export interface ManagedWrite {
@@ -35,7 +50,8 @@ export interface ManagedWrite {
   readonly now: number
 }
 
-type Entries = readonly ManagedFieldsEntry[]
+type Entries = readonly OwnedFields[]
+type StoredEntries = readonly ManagedFieldsEntry[]
 
 /** The owner of the fields that an object had before its first apply. */
 const beforeFirstApply = 'before-first-apply'
@@ -69,11 +85,11 @@ export function trackUpdate(
   before: BareObject,
   after: BareObject,
   sent: SentManagedFields,
-): Entries | undefined {
+): StoredEntries | undefined {
   const stored = before.metadata.managedFields
   if (stored === undefined) return undefined
   if (write.scope === 'object' && sent.kind === 'reset') return undefined
-  const entries = write.scope === 'object' && sent.kind === 'given' ? sent.entries : stored
+  const entries = write.scope === 'object' && sent.kind === 'given' ? sent.entries : fromStored(stored)
   try {
     return ownersAfterUpdate(write, before, after, entries)
   } catch (error) {
@@ -92,7 +108,7 @@ function ownersAfterUpdate(
   const { served, version, scope } = write
   const ownership = new Ownership(versionsOf(served, before), writableIn(served, scope))
   const change = ownership.update(versioned(before), versioned(after), entries, version.apiVersion)
-  return toStored(withUpdate(write, change.entries, change.taken), before.metadata.managedFields ?? [])
+  return toStored(withUpdate(write, change.entries, change.taken))
 }
 
 /** Adds the fields that a writer has taken to its entry. */
@@ -101,7 +117,7 @@ function withUpdate(write: ManagedWrite, entries: Entries, taken: FieldSet): Ent
   if (isEmpty(fields)) return entries
   const who = managerOf(write, 'Update')
   const previous = entries.find(entry => isSameManager(entry, who))
-  const own = entryOf(who, previous === undefined ? fields : union(previous.fieldsV1, fields))
+  const own = ownedBy(who, previous === undefined ? fields : union(previous.fields, fields))
   const others = entries.filter(entry => entry !== previous)
   return capUpdates([...others, { ...own, time: timeOf(write) }])
 }
@@ -109,7 +125,7 @@ function withUpdate(write: ManagedWrite, entries: Entries, taken: FieldSet): Ent
 /** An object after an apply, in the version of the request, with the new managed fields. */
 interface AppliedObject {
   readonly object: unknown
-  readonly managedFields: Entries | undefined
+  readonly managedFields: StoredEntries | undefined
 }
 
 /**
@@ -127,13 +143,17 @@ export function applyConfiguration(
   const { served, version, scope, name, manager } = write
   const { apiVersion } = version
   const type = objectTypeOf(version)
-  const config = { apiVersion, value: configurationOf(body, name) }
-  checkConfig(type, config.value, causes)
+  const value = configurationOf(body, name)
+  checkConfig(type, value, causes)
+  if (!causes.isEmpty) return undefined
+  const config = { apiVersion, value, fields: fieldsOf(type, value) }
+  checkSize(config.fields, causes)
   if (!causes.isEmpty) return undefined
   const ownership = new Ownership(versionsOf(served, live?.hub), writableIn(served, scope))
   const empty = { apiVersion, value: { apiVersion, kind: version.kind } }
   const before = live === undefined ? empty : versioned(live.view)
-  const stored = live?.hub.metadata.managedFields
+  const { managedFields } = live?.hub.metadata ?? {}
+  const stored = managedFields && fromStored(managedFields)
   const entries =
     stored ??
     withUpdate(
@@ -152,9 +172,9 @@ export function applyConfiguration(
     if ('conflicts' in result) throw conflictError(result.conflicts, served.model.sensitive)
   }
   const object = manager === kubectlManager ? withLastApplied(result.object.value, body) : result.object.value
-  const managedFields = toStored(withOwnTime(result.entries, who, write, stored), stored ?? [])
-  checkAppliers(managedFields, stored, causes)
-  return causes.isEmpty ? { object, managedFields } : undefined
+  const next = withOwnTime(result.entries, who, write, stored)
+  checkAppliers(next, stored, causes)
+  return causes.isEmpty ? { object, managedFields: toStored(next) } : undefined
 }
 
 /**
@@ -164,10 +184,10 @@ export function applyConfiguration(
 function withOwnTime(entries: Entries, who: Manager, write: ManagedWrite, before: Entries = []): Entries {
   return entries.map(entry => {
     if (!isSameManager(entry, who)) return entry
-    const fields = difference(entry.fieldsV1, unowned)
-    const last = before.find(each => isSameManager(each, who))?.fieldsV1
+    const fields = difference(entry.fields, unowned)
+    const last = before.find(each => isSameManager(each, who))?.fields
     const isSame = last !== undefined && covers(last, fields) && covers(fields, last)
-    return { ...entry, fieldsV1: isSame ? last : fields, time: timeOf(write) }
+    return { ...entry, fields: isSame ? last : fields, time: timeOf(write) }
   })
 }
 
@@ -190,7 +210,19 @@ function configurationOf(body: Readonly<Record<string, unknown>>, name: string):
   return { ...body, metadata }
 }
 
-function checkAppliers(next: Entries | undefined, stored: Entries | undefined, causes: Causes): void {
+/** Refuses a configuration whose fields alone are past the bound of managed fields, before they are merged. */
+function checkSize(fields: FieldSet, causes: Causes): void {
+  const { managedParts } = objectLimits
+  const count = sizeOf(fields)
+  if (count <= managedParts) return
+  causes.addTooLarge({
+    reason: 'FieldValueTooMany',
+    field: 'metadata.managedFields',
+    message: `must have at most ${managedParts} ${partsName}, the configuration has ${count} to be managed`,
+  })
+}
+
+function checkAppliers(next: Entries, stored: Entries | undefined, causes: Causes): void {
   const count = (entries: Entries | undefined) =>
     entries?.filter(({ operation }) => operation === 'Apply').length ?? 0
   const { applyManagers } = managedFieldsDefaults
@@ -207,7 +239,10 @@ function checkAppliers(next: Entries | undefined, stored: Entries | undefined, c
  * Returns the stored entries if the next ones differ from them in times only. A write that changes nothing else then
  * changes nothing at all. From Kubernetes' `endpoints/handlers/fieldmanager/equality.go`.
  */
-export function keepTimes(stored: Entries | undefined, next: Entries | undefined): Entries | undefined {
+export function keepTimes(
+  stored: StoredEntries | undefined,
+  next: StoredEntries | undefined,
+): StoredEntries | undefined {
   if (stored === undefined || next === undefined || stored.length !== next.length) return next
   const isKnown = (entry: ManagedFieldsEntry) => {
     const other = stored.find(each => isSameManager(each, entry))
@@ -229,21 +264,28 @@ function timeOf({ now }: ManagedWrite): string {
 /** With the status subresource, each of the two paths owns its own part only. */
 function writableIn({ model }: ServedModel, scope: Scope): (set: FieldSet) => FieldSet {
   if (!model.subresources.status) return set => set
-  if (scope === 'object')
-    return set => {
-      const { 'f:status': status, ...others } = set
-      return status === undefined ? set : others
-    }
-  return ({ 'f:status': status }) => (status === undefined ? noFields : { 'f:status': status })
+  return set => {
+    const status = set.get(statusElement)
+    if (scope !== 'object') return status === undefined ? noFields : new Map([[statusElement, status]])
+    if (status === undefined) return set
+    const others = new Map(set)
+    others.delete(statusElement)
+    return others
+  }
 }
+
+const statusElement = fieldElement('status')
 
 function versioned(object: BareObject): VersionedObject {
   const { managedFields: _managedFields, ...metadata } = object.metadata
   return { apiVersion: object.apiVersion, value: { ...object, metadata } }
 }
 
-/** @param live the stored object at the hub. Conversions keep the fields that only the hub has. */
-function versionsOf(served: ServedModel, live: BareObject | undefined): Versions {
+/**
+ * @param live the stored object at the hub, or a function that makes it when it is needed. Conversions keep the fields that
+ *   only the hub has.
+ */
+function versionsOf(served: ServedModel, live: BareObject | undefined | (() => BareObject)): Versions {
   const find = (apiVersion: string) => served.versions.find(version => version.apiVersion === apiVersion)
   const versions: Versions = {
     typeOf(apiVersion) {
@@ -258,12 +300,14 @@ function versionsOf(served: ServedModel, live: BareObject | undefined): Versions
         throw new RangeError(`${served.resource} has no version ${object.apiVersion} or ${apiVersion}`)
       const copy: BareObject = JSON.parse(JSON.stringify(object.value))
       if (from.content.spec !== undefined) copy.spec ??= {}
-      return { apiVersion, value: to.fromHub(from.toHub(copy, live)) }
+      const previous = typeof live === 'function' ? live() : live
+      return { apiVersion, value: to.fromHub(from.toHub(copy, previous)) }
     },
     keepingFieldsOf(object) {
-      const { value } = versions.convert(object, served.hub.apiVersion)
-      const hub: BareObject = JSON.parse(JSON.stringify(value))
-      return versionsOf(served, hub)
+      let hub: BareObject | undefined
+      const hubOf = (): BareObject =>
+        JSON.parse(JSON.stringify(versions.convert(object, served.hub.apiVersion).value))
+      return versionsOf(served, () => (hub ??= hubOf()))
     },
   }
   return versions

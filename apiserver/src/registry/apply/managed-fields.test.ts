@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { encodeFields, readFieldSet } from './field-set.ts'
 import { fieldTypeOf } from './field-type.ts'
 import {
   capUpdates,
-  entryOf,
   managedFieldsDefaults,
   managerOfUserAgent,
+  ownedBy,
   problemOfManager,
   readManagedFields,
   toStored,
@@ -12,12 +13,16 @@ import {
 import { reconcile } from './reconcile.ts'
 
 const updater = (manager: string, second: number, apiVersion = 'v1', subresource?: string) => ({
-  ...entryOf(
+  ...ownedBy(
     { manager, operation: 'Update', apiVersion, ...(subresource && { subresource }) },
-    { [`f:${manager}`]: {} },
+    readFieldSet({ [`f:${manager}`]: {} }),
   ),
   time: new Date(second * 1000).toISOString(),
 })
+const storedUpdater = (manager: string, second: number) => {
+  const { fields, ...entry } = updater(manager, second)
+  return { ...entry, fieldsType: 'FieldsV1' as const, fieldsV1: encodeFields(fields) }
+}
 
 describe('the entries of updates', () => {
   const many = Array.from({ length: managedFieldsDefaults.updateManagers + 2 }, (_, n) => updater(`m${n}`, n))
@@ -31,15 +36,19 @@ describe('the entries of updates', () => {
     const capped = capUpdates([...many].reverse())
     expect(capped).toHaveLength(managedFieldsDefaults.updateManagers)
     const merged = capped.find(({ manager }) => manager === 'ancient-changes')
-    expect(merged).toMatchObject({ fieldsV1: { 'f:m0': {}, 'f:m1': {}, 'f:m2': {} }, time: many[2]?.time })
+    expect([...(merged?.fields.keys() ?? [])]).toEqual(['f:m0', 'f:m1', 'f:m2'])
+    expect(merged?.time).toBe(many[2]?.time)
     // The merged entry takes part in the next merge, although it is not the oldest.
     const next = capUpdates([...capped, updater('late', 0)])
     expect(next.filter(({ manager }) => manager === 'ancient-changes')).toHaveLength(1)
-    expect(next.find(({ manager }) => manager === 'ancient-changes')?.fieldsV1).toHaveProperty(['f:late'])
+    expect(next.find(({ manager }) => manager === 'ancient-changes')?.fields.has('f:late')).toBe(true)
   })
 
   test('are merged with those of their own version only, and applies are left alone', () => {
-    const applier = entryOf({ manager: 'a', operation: 'Apply', apiVersion: 'v1' }, { 'f:a': {} })
+    const applier = ownedBy(
+      { manager: 'a', operation: 'Apply', apiVersion: 'v1' },
+      readFieldSet({ 'f:a': {} }),
+    )
     const mixed = [applier, ...many.map((entry, n) => updater(entry.manager, n, n < 2 ? 'v2' : 'v1'))]
     const versions = capUpdates(mixed).filter(({ manager }) => manager === 'ancient-changes')
     expect(versions.map(({ apiVersion }) => apiVersion).sort()).toEqual(['v1', 'v2'])
@@ -50,7 +59,7 @@ describe('the entries of updates', () => {
 describe('reading what a client sends', () => {
   test.each([[[{}]], [[{ manager: '', operation: '' }]]])('%j resets the entries', value => {
     expect(readManagedFields(value, [])).toEqual({ kind: 'reset' })
-    expect(readManagedFields(value, [updater('a', 1)])).toEqual({ kind: 'reset' })
+    expect(readManagedFields(value, [storedUpdater('a', 1)])).toEqual({ kind: 'reset' })
   })
 
   test.each([
@@ -63,29 +72,31 @@ describe('reading what a client sends', () => {
     [{ operation: 'Update', fieldsType: 'FieldsV1' }],
     [{ operation: 'Update', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1: { 'v:{': {} } }],
     [{ operation: 'Update', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1: { 'f:a': 1 } }],
-    Array.from({ length: 100 }, (_, n) => updater(`m${n}`, n)),
+    Array.from({ length: 100 }, (_, n) => storedUpdater(`m${n}`, n)),
   ])('malformed ones count as absent', value => {
-    expect(readManagedFields(value, [updater('a', 1)])).toEqual({ kind: 'absent' })
+    expect(readManagedFields(value, [storedUpdater('a', 1)])).toEqual({ kind: 'absent' })
   })
 
   test('the stored entries count as absent, others are given, with their fields in one form', () => {
-    const stored = [updater('a', 1)]
+    const stored = [storedUpdater('a', 1)]
     expect(readManagedFields(structuredClone(stored), stored)).toEqual({ kind: 'absent' })
-    const other = { ...updater('a', 1), fieldsV1: { 'k:{"b":1,"a":2}': { '.': {}, 'x:': {} } } }
+    const other = { ...storedUpdater('a', 1), fieldsV1: { 'k:{"b":1,"a":2}': { '.': {}, 'x:': {} } } }
     expect(readManagedFields([other], stored)).toEqual({
       kind: 'given',
-      entries: [{ ...other, fieldsV1: { 'k:{"a":2,"b":1}': {} } }],
+      entries: [{ ...updater('a', 1), fields: readFieldSet({ 'k:{"a":2,"b":1}': {} }) }],
     })
   })
 })
 
 test('entries are stored in the order of Kubernetes, without empty ones', () => {
-  const apply = entryOf({ manager: 'z', operation: 'Apply', apiVersion: 'v1' }, { 'f:b': {}, 'f:a': {} })
-  const empty = entryOf({ manager: 'y', operation: 'Apply', apiVersion: 'v1' }, {})
-  const stored = toStored([updater('b', 2), updater('c', 1), updater('a', 2), empty, apply], [])
+  const applier = (manager: string, fields: object) =>
+    ownedBy({ manager, operation: 'Apply', apiVersion: 'v1' }, readFieldSet(fields))
+  const apply = applier('z', { 'f:b': {}, 'f:a': {} })
+  const empty = applier('y', {})
+  const stored = toStored([updater('b', 2), updater('c', 1), updater('a', 2), empty, apply])
   expect(stored?.map(({ manager }) => manager)).toEqual(['z', 'c', 'a', 'b'])
   expect(Object.keys(stored?.[0]?.fieldsV1 ?? {})).toEqual(['f:a', 'f:b'])
-  expect(toStored([empty], [])).toBeUndefined()
+  expect(toStored([empty])).toBeUndefined()
 })
 
 test('the manager of a User-Agent is what is printable before the slash, within the bound', () => {
@@ -97,7 +108,11 @@ test('the manager of a User-Agent is what is printable before the slash, within 
 })
 
 describe('after a change of the schema', () => {
-  const set = { 'f:map': { '.': {}, 'f:a': { 'f:b': {} } }, 'f:list': { 'v:1': {} }, 'f:free': { 'f:x': {} } }
+  const set = readFieldSet({
+    'f:map': { '.': {}, 'f:a': { 'f:b': {} } },
+    'f:list': { 'v:1': {} },
+    'f:free': { 'f:x': {} },
+  })
 
   test('the owner of fields in what is atomic now owns the whole', () => {
     const type = fieldTypeOf({
@@ -108,7 +123,7 @@ describe('after a change of the schema', () => {
       },
     })
     const whole = reconcile(type, set)
-    expect(whole).toEqual({ 'f:map': {}, 'f:list': {}, 'f:free': { 'f:x': {} } })
+    expect(encodeFields(whole)).toEqual({ 'f:map': {}, 'f:list': {}, 'f:free': { 'f:x': {} } })
     expect(reconcile(type, whole)).toBe(whole)
   })
 

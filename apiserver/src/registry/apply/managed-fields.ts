@@ -1,6 +1,6 @@
 import { isRecord, type ManagedFieldsEntry } from '@setpoint/controller-runtime/api'
 import { compareCodePoints, deepEqual } from '../../model/index.ts'
-import { type FieldSet, inOrder, isEmpty, readFieldSet, union } from './field-set.ts'
+import { decodeFields, encodeFields, type FieldSet, isEmpty, readFieldSet, union } from './field-set.ts'
 import { PathElementError } from './path-element.ts'
 
 /** Who writes: the parts of an entry that tell one manager from another. */
@@ -25,17 +25,26 @@ export function isSameManager(a: Manager, b: Manager): boolean {
   )
 }
 
+/** The fields of one manager: a managed fields entry whose fields are decoded. */
+export interface OwnedFields extends Manager {
+  readonly time?: string
+  readonly fields: FieldSet
+}
+
 /** Returns the entry of a manager with other fields, without a time. */
-export function entryOf(manager: Manager, fields: FieldSet): ManagedFieldsEntry {
-  const { operation, apiVersion, subresource } = manager
-  return {
-    manager: manager.manager,
-    operation,
-    apiVersion,
-    ...(subresource !== undefined && { subresource }),
-    fieldsType: 'FieldsV1',
-    fieldsV1: fields,
-  }
+export function ownedBy(
+  { manager, operation, apiVersion, subresource }: Manager,
+  fields: FieldSet,
+): OwnedFields {
+  return { manager, operation, apiVersion, ...(subresource !== undefined && { subresource }), fields }
+}
+
+/** Decodes stored managed fields. */
+export function fromStored(entries: readonly ManagedFieldsEntry[]): OwnedFields[] {
+  return entries.map(({ time, fieldsV1, ...who }) => {
+    const owned = ownedBy(who, decodeFields(fieldsV1))
+    return time === undefined ? owned : { ...owned, time }
+  })
 }
 
 /** What a request says about `metadata.managedFields`. */
@@ -43,7 +52,7 @@ export type SentManagedFields =
   | { readonly kind: 'absent' }
   /** Ends the tracking. */
   | { readonly kind: 'reset' }
-  | { readonly kind: 'given'; readonly entries: readonly ManagedFieldsEntry[] }
+  | { readonly kind: 'given'; readonly entries: readonly OwnedFields[] }
 
 const absent: SentManagedFields = Object.freeze({ kind: 'absent' })
 
@@ -58,7 +67,7 @@ export function readManagedFields(value: unknown, stored: readonly ManagedFields
   const [first, ...others] = value
   if (first === undefined) return absent
   if (others.length === 0 && isRecord(first) && isEmptyEntry(first)) return { kind: 'reset' }
-  const entries: ManagedFieldsEntry[] = []
+  const entries: OwnedFields[] = []
   for (const item of value) {
     const entry = readEntry(item)
     if (entry === undefined) return absent
@@ -76,7 +85,7 @@ function isEmptyEntry(entry: Readonly<Record<string, unknown>>): boolean {
   return Object.values(entry).every(value => value === null || value === '')
 }
 
-function readEntry(value: unknown): ManagedFieldsEntry | undefined {
+function readEntry(value: unknown): OwnedFields | undefined {
   if (!isRecord(value)) return undefined
   const { manager = '', operation, apiVersion, subresource = '', time, fieldsType, fieldsV1 = {} } = value
   if (operation !== 'Apply' && operation !== 'Update') return undefined
@@ -85,7 +94,7 @@ function readEntry(value: unknown): ManagedFieldsEntry | undefined {
   if (typeof subresource !== 'string' || subresource.length > maxSubresourceLength) return undefined
   try {
     const who = { manager, operation, apiVersion, ...(subresource !== '' && { subresource }) } as const
-    const entry = entryOf(who, readFieldSet(fieldsV1))
+    const entry = ownedBy(who, readFieldSet(fieldsV1))
     return typeof time === 'string' && !Number.isNaN(Date.parse(time)) ? { ...entry, time } : entry
   } catch (error) {
     if (error instanceof PathElementError || error instanceof TypeError) return undefined
@@ -124,12 +133,12 @@ export function managerOfUserAgent(userAgent: string): string {
 }
 
 /** Merges the oldest entries of updates of each version beyond the bound. From Kubernetes' `capmanagers.go`. */
-export function capUpdates(entries: readonly ManagedFieldsEntry[]): readonly ManagedFieldsEntry[] {
+export function capUpdates(entries: readonly OwnedFields[]): readonly OwnedFields[] {
   const updates = entries.filter(({ operation }) => operation === 'Update')
   let surplus = updates.length - managedFieldsDefaults.updateManagers
   if (surplus <= 0) return entries
   const kept = new Set(entries)
-  const oldest = new Map<string, ManagedFieldsEntry>()
+  const oldest = new Map<string, OwnedFields>()
   for (const update of updates.sort(byAge)) {
     if (surplus <= 0) break
     const { apiVersion, time } = update
@@ -138,8 +147,8 @@ export function capUpdates(entries: readonly ManagedFieldsEntry[]): readonly Man
       oldest.set(apiVersion, update)
       continue
     }
-    const fields = union(older.fieldsV1, update.fieldsV1)
-    const merged = { ...entryOf(bucketOf(apiVersion), fields), ...(time !== undefined && { time }) }
+    const fields = union(older.fields, update.fields)
+    const merged = { ...ownedBy(bucketOf(apiVersion), fields), ...(time !== undefined && { time }) }
     kept.delete(older)
     kept.delete(update)
     kept.add(merged)
@@ -154,8 +163,8 @@ function bucketOf(apiVersion: string): Manager {
 }
 
 /** Entries that were merged before come first. */
-function byAge(a: ManagedFieldsEntry, b: ManagedFieldsEntry): number {
-  const isMerged = (entry: ManagedFieldsEntry) => Number(isSameManager(entry, bucketOf(entry.apiVersion)))
+function byAge(a: OwnedFields, b: OwnedFields): number {
+  const isMerged = (entry: OwnedFields) => Number(isSameManager(entry, bucketOf(entry.apiVersion)))
   return (
     isMerged(b) - isMerged(a) ||
     secondsOf(a) - secondsOf(b) ||
@@ -163,31 +172,29 @@ function byAge(a: ManagedFieldsEntry, b: ManagedFieldsEntry): number {
   )
 }
 
-function identityOf({ manager, apiVersion, subresource = '' }: ManagedFieldsEntry): string {
+function identityOf({ manager, apiVersion, subresource = '' }: Manager): string {
   return `${manager}\0${apiVersion}\0${subresource}`
 }
 
-function secondsOf({ time }: ManagedFieldsEntry): number {
+function secondsOf({ time }: OwnedFields): number {
   return time === undefined ? 0 : Math.floor(Date.parse(time) / 1000)
 }
 
-/**
- * Returns the entries as they are stored: in Kubernetes' order, without empty ones, or undefined without any.
- * @param before the stored ones, whose fields are in order
- */
-export function toStored(
-  entries: readonly ManagedFieldsEntry[],
-  before: readonly ManagedFieldsEntry[],
-): ManagedFieldsEntry[] | undefined {
-  const ordered = new Set(before.map(({ fieldsV1 }) => fieldsV1))
+/** Encodes the entries as they are stored: in Kubernetes' order, without empty ones, or undefined without any. */
+export function toStored(entries: readonly OwnedFields[]): ManagedFieldsEntry[] | undefined {
   const stored = entries
-    .filter(({ fieldsV1 }) => !isEmpty(fieldsV1))
-    .map(entry => (ordered.has(entry.fieldsV1) ? entry : { ...entry, fieldsV1: inOrder(entry.fieldsV1) }))
+    .filter(({ fields }) => !isEmpty(fields))
     .sort(
       (a, b) =>
         compareCodePoints(a.operation, b.operation) ||
         secondsOf(a) - secondsOf(b) ||
         compareCodePoints(identityOf(a), identityOf(b)),
     )
+    .map(({ fields, time, ...who }) => ({
+      ...who,
+      fieldsType: 'FieldsV1' as const,
+      fieldsV1: encodeFields(fields),
+      ...(time !== undefined && { time }),
+    }))
   return stored.length === 0 ? undefined : stored
 }

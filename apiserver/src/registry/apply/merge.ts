@@ -30,11 +30,13 @@ function mergeMaps(type: MapType, live: unknown, config: unknown): unknown {
   const wanted = isRecord(config) ? config : {}
   if (type.isAtomic || (isEmptyMap(base) && isEmptyMap(wanted))) return config
   const result: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(base)) {
+  for (const name in base) {
+    const value = base[name]
     const other = Object.hasOwn(wanted, name) ? wanted[name] : undefined
     setOwn(result, name, merge(typeOfField(type, name), value, other))
   }
-  for (const [name, value] of Object.entries(wanted)) {
+  for (const name in wanted) {
+    const value = wanted[name]
     if (value !== undefined && !Object.hasOwn(base, name)) setOwn(result, name, value)
   }
   return result

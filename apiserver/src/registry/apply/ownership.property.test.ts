@@ -1,11 +1,11 @@
-import { defineModel, isApiError, type ManagedFieldsEntry } from '@setpoint/controller-runtime/api'
+import { defineModel, isApiError } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type BareObject, ServedModel } from '../../model/index.ts'
 import { Causes } from '../causes.ts'
 import { compare } from './compare.ts'
 import { applyConfiguration, trackUpdate } from './field-manager.ts'
-import { type FieldSet, firstPaths, intersection, isEmpty } from './field-set.ts'
+import { decodeFields, type FieldSet, firstPaths, intersection, isEmpty, noFields } from './field-set.ts'
 import { objectTypeOf } from './field-type.ts'
 
 const text = { type: 'string' } as const
@@ -71,11 +71,12 @@ function apply(live: BareObject | undefined, manager: string, content: object, f
   return { ...object, metadata: { ...object.metadata, ...(managedFields && { managedFields }) } }
 }
 
-function entryOf({ metadata }: BareObject, manager: string): ManagedFieldsEntry | undefined {
-  return metadata.managedFields?.find(entry => entry.manager === manager)
+function fieldsOwnedBy({ metadata }: BareObject, manager: string): FieldSet {
+  const entry = metadata.managedFields?.find(each => each.manager === manager)
+  return entry === undefined ? noFields : decodeFields(entry.fieldsV1)
 }
 
-function pathsIn(set: FieldSet = {}): string[] {
+function pathsIn(set: FieldSet): string[] {
   return firstPaths(set, Infinity)
     .map(path => path.join('\n'))
     .sort()
@@ -97,10 +98,10 @@ describe('an apply', () => {
       fc.property(spec, content => {
         const made = apply(undefined, 'one', content)
         expect(made.spec).toEqual(content)
-        const owned = pathsIn(entryOf(made, 'one')?.fieldsV1)
+        const owned = pathsIn(fieldsOwnedBy(made, 'one'))
         const leaves = pathsIn(compare(type, bodyOf({}), bodyOf(content)).added)
         expect(owned.every(path => leaves.includes(path))).toBe(true)
-        expect(isEmpty(entryOf(made, 'one')?.fieldsV1 ?? {})).toBe(Object.keys(content).length === 0)
+        expect(isEmpty(fieldsOwnedBy(made, 'one'))).toBe(Object.keys(content).length === 0)
       }),
       runs,
     )
@@ -124,7 +125,7 @@ describe('an apply', () => {
         const { modified, removed } = compare(type, bodyOf(second), bodyOf(Object(next.spec)))
         expect([pathsIn(modified), pathsIn(removed)]).toEqual([[], []])
         const changed = compare(type, live, { ...next, metadata: live.metadata })
-        const left = entryOf(next, 'one')?.fieldsV1 ?? {}
+        const left = fieldsOwnedBy(next, 'one')
         expect(pathsIn(intersection(left, changed.modified))).toEqual([])
       }),
       runs,
@@ -135,8 +136,8 @@ describe('an apply', () => {
     fc.assert(
       fc.property(spec, spec, (first, second) => {
         const live = apply(undefined, 'one', first)
-        const taken = pathsIn(entryOf(live, 'one')?.fieldsV1)
-        const left = pathsIn(entryOf(apply(live, 'two', second, true), 'one')?.fieldsV1)
+        const taken = pathsIn(fieldsOwnedBy(live, 'one'))
+        const left = pathsIn(fieldsOwnedBy(apply(live, 'two', second, true), 'one'))
         const conflicts = conflictsOf(() => apply(live, 'two', second))
         expect(conflicts).toBe(taken.length - left.length)
       }),
@@ -150,8 +151,8 @@ describe('an apply', () => {
         const one = apply(undefined, 'one', first)
         const both = apply(one, 'two', second, true)
         const without = apply(both, 'two', {})
-        expect(pathsIn(entryOf(without, 'two')?.fieldsV1)).toEqual(['f:spec'])
-        const left = pathsIn(entryOf(both, 'one')?.fieldsV1)
+        expect(pathsIn(fieldsOwnedBy(without, 'two'))).toEqual(['f:spec'])
+        const left = pathsIn(fieldsOwnedBy(both, 'one'))
         const present = pathsIn(compare(type, bodyOf({}), bodyOf(Object(without.spec))).added)
         expect(left.every(path => present.includes(path))).toBe(true)
         if (left.length === 0) expect(without.spec).toEqual({})
@@ -189,10 +190,10 @@ describe('an update', () => {
         const next = { ...after, metadata: { ...live.metadata, ...(managedFields && { managedFields }) } }
         const bare = ({ spec: content }: BareObject) => bodyOf(Object(content))
         const { added, modified, removed } = compare(type, bare(live), bare(after))
-        expect(pathsIn(entryOf(next, 'person')?.fieldsV1)).toEqual(
+        expect(pathsIn(fieldsOwnedBy(next, 'person'))).toEqual(
           [...pathsIn(added), ...pathsIn(modified)].sort(),
         )
-        const left = entryOf(next, 'one')?.fieldsV1 ?? {}
+        const left = fieldsOwnedBy(next, 'one')
         expect([...pathsIn(intersection(left, modified)), ...pathsIn(intersection(left, removed))]).toEqual(
           [],
         )

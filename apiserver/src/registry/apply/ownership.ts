@@ -1,8 +1,7 @@
-import type { ManagedFieldsEntry } from '@setpoint/controller-runtime/api'
 import { compare } from './compare.ts'
 import { covers, difference, type FieldSet, intersection, isEmpty, noFields, union } from './field-set.ts'
 import type { FieldType } from './field-type.ts'
-import { entryOf, isSameManager, type Manager } from './managed-fields.ts'
+import { isSameManager, type Manager, type OwnedFields, ownedBy } from './managed-fields.ts'
 import { merge } from './merge.ts'
 import { reconcile } from './reconcile.ts'
 import { removeItems, withNamedFields, withoutEmptied } from './remove-items.ts'
@@ -26,13 +25,13 @@ export interface Versions {
 
 /** Fields that another manager owns, and that an apply would change. */
 export interface Conflict {
-  readonly entry: ManagedFieldsEntry
+  readonly entry: OwnedFields
   readonly fields: FieldSet
 }
 
 interface OwnedObject {
   readonly object: VersionedObject
-  readonly entries: readonly ManagedFieldsEntry[]
+  readonly entries: readonly OwnedFields[]
 }
 
 /**
@@ -47,6 +46,8 @@ export class Ownership {
   readonly #versions: Versions
   /** Leaves out the fields that the write cannot change. */
   readonly #writable: (set: FieldSet) => FieldSet
+  /** The named fields of the objects of this write. */
+  readonly #named = new Map<unknown, FieldSet>()
 
   constructor(versions: Versions, writable: (set: FieldSet) => FieldSet) {
     this.#versions = versions
@@ -60,20 +61,23 @@ export class Ownership {
   update(
     before: VersionedObject,
     after: VersionedObject,
-    entries: readonly ManagedFieldsEntry[],
+    entries: readonly OwnedFields[],
     apiVersion: string,
-  ): { entries: readonly ManagedFieldsEntry[]; taken: FieldSet } {
+  ): { entries: readonly OwnedFields[]; taken: FieldSet } {
     const comparisons = new Comparisons(this.#versions, this.#writable, before, after)
     const { left } = this.#takeChanged(comparisons, this.#reconciled(entries))
     const own = comparisons.at(apiVersion)
     return { entries: left, taken: own?.changed ?? noFields }
   }
 
-  /** Merges a configuration into an object. Without `force`, conflicts leave the object as it is. */
+  /**
+   * Merges a configuration into an object. Without `force`, conflicts leave the object as it is.
+   * @param config.fields those that the configuration sets
+   */
   apply(
     live: VersionedObject,
-    config: VersionedObject,
-    entries: readonly ManagedFieldsEntry[],
+    config: VersionedObject & { readonly fields: FieldSet },
+    entries: readonly OwnedFields[],
     applier: Manager,
     force: boolean,
   ): OwnedObject | { readonly conflicts: readonly Conflict[] } {
@@ -81,8 +85,7 @@ export class Ownership {
     const type = this.#versions.typeOf(apiVersion)
     if (type === undefined) throw new RangeError(`the kind has no version ${apiVersion}`)
     const reconciled = this.#reconciled(entries)
-    const fields = this.#writable(fieldsOf(type, config.value))
-    const own = entryOf(applier, fields)
+    const own = ownedBy(applier, this.#writable(config.fields))
     const others = reconciled.filter(entry => !isSameManager(entry, applier))
     const last = reconciled.find(entry => isSameManager(entry, applier))
     const merged = { apiVersion, value: merge(type, live.value, config.value) }
@@ -99,49 +102,49 @@ export class Ownership {
   /** Takes changed and removed fields from their owners. Drops the entries of versions that are gone. */
   #takeChanged(
     comparisons: Comparisons,
-    entries: readonly ManagedFieldsEntry[],
-  ): { left: ManagedFieldsEntry[]; conflicts: Conflict[] } {
-    const left: ManagedFieldsEntry[] = []
+    entries: readonly OwnedFields[],
+  ): { left: OwnedFields[]; conflicts: Conflict[] } {
+    const left: OwnedFields[] = []
     const conflicts: Conflict[] = []
     for (const entry of entries) {
       const differences = comparisons.at(entry.apiVersion)
       if (differences === undefined) continue
       const { changed, removed } = differences
-      const taken = intersection(changed, entry.fieldsV1)
+      const taken = intersection(changed, entry.fields)
       if (!isEmpty(taken)) conflicts.push({ entry, fields: taken })
-      const fieldsV1 = difference(difference(entry.fieldsV1, taken), removed)
-      if (!isEmpty(fieldsV1)) left.push(fieldsV1 === entry.fieldsV1 ? entry : { ...entry, fieldsV1 })
+      const fields = difference(difference(entry.fields, taken), removed)
+      if (!isEmpty(fields)) left.push(fields === entry.fields ? entry : { ...entry, fields })
     }
     return { left, conflicts }
   }
 
-  #reconciled(entries: readonly ManagedFieldsEntry[]): readonly ManagedFieldsEntry[] {
+  #reconciled(entries: readonly OwnedFields[]): readonly OwnedFields[] {
     return entries.flatMap(entry => {
       const type = this.#versions.typeOf(entry.apiVersion)
       if (type === undefined) return []
-      const fieldsV1 = reconcile(type, entry.fieldsV1)
-      return [fieldsV1 === entry.fieldsV1 ? entry : { ...entry, fieldsV1 }]
+      const fields = reconcile(type, entry.fields)
+      return [fields === entry.fields ? entry : { ...entry, fields }]
     })
   }
 
   /** Removes the fields of the applier's last configuration that neither it nor another manager owns now. */
   #prune(
     merged: VersionedObject,
-    last: ManagedFieldsEntry,
-    own: ManagedFieldsEntry,
-    others: readonly ManagedFieldsEntry[],
+    last: OwnedFields,
+    own: OwnedFields,
+    others: readonly OwnedFields[],
   ): VersionedObject {
-    if (last.apiVersion === own.apiVersion && covers(own.fieldsV1, last.fieldsV1)) return merged
+    if (last.apiVersion === own.apiVersion && covers(own.fields, last.fields)) return merged
     const type = this.#versions.typeOf(last.apiVersion)
     if (type === undefined) return merged
     // The live object lacks what the configuration adds.
     const versions = this.#versions.keepingFieldsOf(merged)
     const whole = versions.convert(merged, last.apiVersion)
-    const lastFields = withNamedFields(type, last.fieldsV1)
+    const lastFields = withNamedFields(type, last.fields)
     const bare = { ...whole, value: removeItems(type, whole.value, lastFields) }
     const owned = this.#withOwned(versions, whole, bare, [own, ...others])
     const kept = versions.convert(owned, last.apiVersion)
-    const gone = difference(namedFieldsOf(type, whole), namedFieldsOf(type, kept))
+    const gone = difference(this.#namedFieldsOf(type, whole), this.#namedFieldsOf(type, kept))
     const pruned = removeItems(type, whole.value, intersection(gone, lastFields))
     return versions.convert({ ...whole, value: pruned }, own.apiVersion)
   }
@@ -151,29 +154,34 @@ export class Ownership {
     versions: Versions,
     whole: VersionedObject,
     pruned: VersionedObject,
-    entries: readonly ManagedFieldsEntry[],
+    entries: readonly OwnedFields[],
   ): VersionedObject {
     // A conversion may need the fields that are owned in the version of the object.
     const owned = new Map<string, FieldSet>([[whole.apiVersion, noFields]])
-    for (const { apiVersion, fieldsV1 } of entries)
-      owned.set(apiVersion, union(owned.get(apiVersion) ?? noFields, fieldsV1))
+    for (const { apiVersion, fields } of entries)
+      owned.set(apiVersion, union(owned.get(apiVersion) ?? noFields, fields))
     let result = pruned
     for (const [apiVersion, fields] of owned) {
       const type = versions.typeOf(apiVersion)
       if (type === undefined) continue
       const all = versions.convert(whole, apiVersion)
       const kept = union(
-        namedFieldsOf(type, versions.convert(result, apiVersion)),
+        this.#namedFieldsOf(type, versions.convert(result, apiVersion)),
         withNamedFields(type, fields),
       )
-      result = { apiVersion, value: removeItems(type, all.value, difference(namedFieldsOf(type, all), kept)) }
+      const surplus = difference(this.#namedFieldsOf(type, all), kept)
+      result = { apiVersion, value: removeItems(type, all.value, surplus) }
     }
     return result
   }
-}
 
-function namedFieldsOf(type: FieldType, { value }: VersionedObject): FieldSet {
-  return withNamedFields(type, fieldsOf(type, value))
+  #namedFieldsOf(type: FieldType, { value }: VersionedObject): FieldSet {
+    const known = this.#named.get(value)
+    if (known !== undefined) return known
+    const named = withNamedFields(type, fieldsOf(type, value))
+    this.#named.set(value, named)
+    return named
+  }
 }
 
 /** The fields that a write changes, and those that it removes. */

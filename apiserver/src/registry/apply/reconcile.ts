@@ -1,6 +1,13 @@
-import { type FieldSet, hasFieldsBelow, isOwned, nodesOf, noFields, withItself } from './field-set.ts'
+import {
+  type FieldSet,
+  hasFieldsBelow,
+  isOwned,
+  type NewFieldSet,
+  nodesOf,
+  noFields,
+  withItself,
+} from './field-set.ts'
 import { deduced, type FieldType, typeOfField } from './field-type.ts'
-import type { PathElement } from './path-element.ts'
 
 /**
  * Returns the set for the present type: where it has fields below a map or list that is atomic now, it has the map or
@@ -10,7 +17,7 @@ import type { PathElement } from './path-element.ts'
 export function reconcile(type: FieldType, set: FieldSet): FieldSet {
   const { map, list } = type
   if (map === undefined && list === undefined) return set
-  let result: Record<PathElement, FieldSet> | undefined
+  let result: NewFieldSet | undefined
   for (const [element, node] of nodesOf(set)) {
     if (!hasFieldsBelow(node)) continue
     const below = element.startsWith('f:') ? map && typeOfField(map, element.slice(2)) : list?.items
@@ -18,8 +25,8 @@ export function reconcile(type: FieldType, set: FieldSet): FieldSet {
     if (below === undefined || below === deduced) continue
     const next = isAtomic(below) ? noFields : reconciledNode(below, node)
     if (next === node) continue
-    result ??= { ...set }
-    result[element] = next
+    result ??= new Map(set)
+    result.set(element, next)
   }
   return result ?? set
 }

@@ -1,6 +1,14 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { setOwn } from '../../model/index.ts'
-import { type FieldSet, hasFieldsBelow, isEmpty, isOwned, nodesOf, withItself } from './field-set.ts'
+import {
+  type FieldSet,
+  hasFieldsBelow,
+  isEmpty,
+  isOwned,
+  type NewFieldSet,
+  nodesOf,
+  withItself,
+} from './field-set.ts'
 import {
   emptied,
   type FieldType,
@@ -29,8 +37,9 @@ function fromMap(type: MapType, value: Readonly<Record<string, unknown>>, remove
   if (type.isAtomic) return emptied
   const result: Record<string, unknown> = {}
   let isBare = true
-  for (const [name, field] of Object.entries(value)) {
-    const node = removed[fieldElement(name)]
+  for (const name in value) {
+    const field = value[name]
+    const node = removed.get(fieldElement(name))
     if (node !== undefined && isOwned(node)) continue
     setOwn(result, name, node === undefined ? field : removeItems(typeOfField(type, name), field, node))
     isBare = false
@@ -41,7 +50,7 @@ function fromMap(type: MapType, value: Readonly<Record<string, unknown>>, remove
 function fromList(type: ListType, list: readonly unknown[], removed: FieldSet): unknown {
   if (type.kind === 'atomic') return emptied
   const result = list.flatMap(item => {
-    const node = removed[itemElement(type, item)]
+    const node = removed.get(itemElement(type, item))
     if (node === undefined) return [item]
     const kept = isOwned(node) ? emptied : removeItems(type.items, item, node)
     return kept === emptied ? [] : [kept]
@@ -55,8 +64,8 @@ export function withoutEmptied(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutEmptied)
   if (!isRecord(value)) return value
   const result: Record<string, unknown> = {}
-  for (const [name, field] of Object.entries(value)) {
-    const kept = withoutEmptied(field)
+  for (const name in value) {
+    const kept = withoutEmptied(value[name])
     if (kept !== undefined) setOwn(result, name, kept)
   }
   return result
@@ -64,22 +73,23 @@ export function withoutEmptied(value: unknown): unknown {
 
 /**
  * Adds the declared fields that are above a path of the set, so that a map or list that loses all its fields goes too.
- * From `EnsureNamedFieldsAreMembers` in `fieldpath/set.go` of structured-merge-diff.
+ * Returns the same set if there is nothing to add. From `EnsureNamedFieldsAreMembers` in `fieldpath/set.go` of
+ * structured-merge-diff.
  */
 export function withNamedFields(type: FieldType | undefined, set: FieldSet): FieldSet {
   const { map, list } = type ?? {}
-  const result: Record<PathElement, FieldSet> = {}
+  let result: NewFieldSet | undefined
   for (const [element, node] of nodesOf(set)) {
-    if (!hasFieldsBelow(node)) {
-      result[element] = node
-      continue
-    }
+    if (!hasFieldsBelow(node)) continue
     const name = element.startsWith('f:') ? element.slice(2) : undefined
     const isDeclared = name !== undefined && map?.fields.has(name) === true
     const below = withNamedFields(typeOfElement(map, list, element), node)
-    result[element] = isDeclared || isOwned(node) ? withItself(below) : below
+    const next = isDeclared ? withItself(below) : below
+    if (next === node) continue
+    result ??= new Map(set)
+    result.set(element, next)
   }
-  return result
+  return result ?? set
 }
 
 function typeOfElement(

@@ -1,5 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { type FieldSet, isEmpty, noFields, toNode, withItself } from './field-set.ts'
+import { type FieldSet, noFields, startNode } from './field-set.ts'
 import {
   emptied,
   type FieldType,
@@ -9,37 +9,45 @@ import {
   type MapType,
   typeOfField,
 } from './field-type.ts'
-import { fieldElement, type PathElement } from './path-element.ts'
+import { fieldElement } from './path-element.ts'
 
 /** Returns the fields that a value sets: what its applier owns. From `typed/tofieldset.go` of structured-merge-diff. */
 export function fieldsOf(type: FieldType, value: unknown): FieldSet {
   return nodeOf(type, value) ?? noFields
 }
 
-/** Returns the node of a value, or undefined if it sets no field. An empty list of type set or map sets none. */
-function nodeOf(type: FieldType, value: unknown): FieldSet | undefined {
+/**
+ * Returns the node of a value, or undefined if it sets no field. An empty list of type set or map sets none.
+ * @param owned true if the element of the value is in the set in any case
+ */
+function nodeOf(type: FieldType, value: unknown, owned = false): FieldSet | undefined {
   const form = formOf(type, value)
-  if (form === 'map' && type.map !== undefined) return nodeOfMap(type.map, value)
-  if (form === 'list' && type.list !== undefined) return nodeOfList(type.list, value)
+  if (form === 'map' && type.map !== undefined) return nodeOfMap(type.map, value, owned)
+  if (form === 'list' && type.list !== undefined) return nodeOfList(type.list, value, owned)
   return noFields
 }
 
-function nodeOfMap(type: MapType, value: unknown): FieldSet | undefined {
+function nodeOfMap(type: MapType, value: unknown, owned: boolean): FieldSet | undefined {
   if (type.isAtomic) return noFields
-  if (!isRecord(value)) return undefined
-  const result: Record<PathElement, FieldSet> = {}
-  for (const [name, field] of Object.entries(value)) {
-    if (field === undefined) continue
-    const node = nodeOf(typeOfField(type, name), field)
-    const isOwned = isBare(field) || !type.fields.has(name)
-    const own = isOwned ? withItself(node) : node
-    if (own !== undefined) result[fieldElement(name)] = own
+  const node = startNode(owned)
+  let isBare = true
+  if (isRecord(value)) {
+    for (const name in value) {
+      const field = value[name]
+      if (field === undefined) continue
+      const below =
+        nodeOf(typeOfField(type, name), field, !type.fields.has(name)) ??
+        (isBareValue(field) ? noFields : undefined)
+      if (below === undefined) continue
+      node.set(fieldElement(name), below)
+      isBare = false
+    }
   }
-  return toNode(false, result)
+  return isBare ? bareNode(owned) : node
 }
 
 /** Returns true for null and empty maps, which are owned themselves. */
-function isBare(value: unknown): boolean {
+function isBareValue(value: unknown): boolean {
   return value === null || value === emptied || (isRecord(value) && isEmptyMap(value))
 }
 
@@ -48,14 +56,19 @@ export function isEmptyMap(value: Readonly<Record<string, unknown>>): boolean {
   return true
 }
 
-function nodeOfList(type: ListType, value: unknown): FieldSet | undefined {
+function nodeOfList(type: ListType, value: unknown, owned: boolean): FieldSet | undefined {
   if (type.kind === 'atomic') return noFields
-  if (!Array.isArray(value)) return undefined
-  const result: Record<PathElement, FieldSet> = {}
+  if (!Array.isArray(value) || value.length === 0) return bareNode(owned)
+  const node = startNode(owned)
   for (const item of value) {
     const element = itemElement(type, item)
     // Duplicates are owned together, without the fields of each.
-    result[element] = result[element] === undefined ? withItself(nodeOf(type.items, item)) : noFields
+    node.set(element, (node.has(element) ? undefined : nodeOf(type.items, item, true)) ?? noFields)
   }
-  return isEmpty(result) ? undefined : result
+  return node
+}
+
+/** The node of an element without fields below it. */
+function bareNode(owned: boolean): FieldSet | undefined {
+  return owned ? noFields : undefined
 }
