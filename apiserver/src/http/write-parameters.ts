@@ -17,6 +17,8 @@ import {
   badRequest,
   type Deletion,
   deletePreconditions,
+  isLarge,
+  nextTurn,
   type Patch,
   type PatchType,
   type WriteOptions,
@@ -120,11 +122,14 @@ export async function readObject(
   if (type === 'protobuf') {
     const document = await decodeProtobuf(bytes, kind)
     request.onDocument?.(document)
+    if (isLarge(bytes)) await nextTurn()
     return { document, mayHaveNulls: false, warnings: [] }
   }
   const body = decodeBody(bytes, type)
   request.onDocument?.(body.value)
-  return checkDuplicates(body, validation)
+  const read = checkDuplicates(body, validation)
+  if (isLarge(bytes)) await nextTurn()
+  return read
 }
 
 /** Reads a patch. @throws ApiError 400, 413, 415, 422 */
@@ -142,6 +147,7 @@ export async function readPatch(
   const decoded = type === 'apply' ? decodeConfiguration(bytes) : decodeBody(bytes, 'json')
   request.onDocument?.(decoded.value)
   const body = checkDuplicates(decoded, validation)
+  if (isLarge(bytes)) await nextTurn()
   if (type === 'apply') return { type, force: force === true, ...body }
   if (type !== 'strategic') return { type, ...body }
   const mergeType = await loadMergeType(kind)

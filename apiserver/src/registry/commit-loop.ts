@@ -19,6 +19,7 @@ import {
 import type { KeyValue, Storage } from '../storage/index.ts'
 import type { Draft } from './object-draft.ts'
 import { notFound, withApiErrors } from './refusals.ts'
+import { isLarge, nextTurn } from './turns.ts'
 import type { Contention, WriteAttempts } from './write-attempts.ts'
 import type { WriteOptions, WriteResult } from './write-options.ts'
 import type { Write } from './write-plan.ts'
@@ -90,7 +91,8 @@ export class CommitLoop {
    * Changes an object in one transaction. Starts from the cached object, and decides again on the live one if the cached
    * one leads to no transaction or the transaction loses the comparison.
    * The errors of a transaction are final: one with an unknown outcome must not be sent again.
-   * @param decide returns undefined if nothing changes, and throws to refuse
+   * @param decide returns undefined if nothing changes, and throws to refuse. For a large object its steps have a turn of
+   *   the event loop each
    * @param how.isConditional true if the request names the version that it changes. It waits for no other write, because
    *   that would make it fail
    * @param how.attempts the attempts of the same request so far. Default: none
@@ -99,7 +101,7 @@ export class CommitLoop {
   async run(
     served: ServedModel,
     key: ObjectKey,
-    decide: (current: Current) => Decision | undefined,
+    decide: (current: Current) => Decision | undefined | Promise<Decision | undefined>,
     options: WriteOptions,
     how: { readonly isConditional: boolean; readonly attempts?: WriteAttempts },
   ): Promise<WriteResult> {
@@ -115,7 +117,7 @@ export class CommitLoop {
   async #run(
     served: ServedModel,
     key: ObjectKey,
-    decide: (current: Current) => Decision | undefined,
+    decide: (current: Current) => Decision | undefined | Promise<Decision | undefined>,
     options: WriteOptions,
     isConditional: boolean,
     attempts: WriteAttempts,
@@ -131,7 +133,8 @@ export class CommitLoop {
       let shown: Shown | undefined
       let refusal: { readonly error: unknown } | undefined
       try {
-        decision = decide(current)
+        if (isLarge(current.bytes)) await nextTurn()
+        decision = await decide(current)
         shown = decision && showIn(served, version, decision.draft)
         ready =
           decision &&

@@ -41,6 +41,7 @@ import {
 import { applyPatch, changesMetadata, type Patch } from './patch.ts'
 import { checkPreconditions, hasVersion, preconditionsOf, versionFields } from './preconditions.ts'
 import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refusals.ts'
+import { hasManyParts, isLarge, nextTurn } from './turns.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { UniqueIndexRecords } from './unique-index-record.ts'
 import { Contention, type WriteAttempts } from './write-attempts.ts'
@@ -214,9 +215,10 @@ export class Registry {
     const result = await this.#commits.run(
       served,
       key,
-      current => {
+      async current => {
         const seen = viewOf(version, current)
         const patched = applyPatch(wireObject(version, seen.view, current.revision), patch)
+        if (isLarge(current.bytes)) await nextTurn()
         const client = readClientObject(version, patched, options, seen.view)
         warnings = client.warnings
         checkIdentity(served, key, client.meta)
@@ -266,12 +268,13 @@ export class Registry {
         const result = await this.#commits.run(
           served,
           key,
-          current => {
+          async current => {
             const { uid } = current.object.metadata
             checkPreconditions(served, key, preconditionsOf(config.meta), uid, String(current.revision))
             const seen = viewOf(version, current)
             if (seen.failure !== undefined) throw seen.failure
             const { client, managedFields } = merge({ view: seen.view, hub: current.object })
+            if (isLarge(current.bytes)) await nextTurn()
             return this.#draftUpdate(served, current, client, scope, options, seen, () => managedFields)
           },
           options,
@@ -288,6 +291,7 @@ export class Registry {
         throw conflict(served, key, 'the configuration has a uid or version, but the object does not exist')
       try {
         const { client, managedFields } = merge(undefined)
+        if (hasManyParts(patch.document)) await nextTurn()
         const { namespace } = splitObjectKey(key)
         const creation = served.indexes.isNamespaced ? { ...options, namespace } : options
         const name = served.nameIn(key)
