@@ -24,14 +24,16 @@ function equalLists(a: readonly unknown[], b: readonly unknown[]): boolean {
 }
 
 function equalObjects(a: JsonObject, b: JsonObject): boolean {
+  // Objects of JSON inherit no enumerable field, and this is faster for large ones than Object.keys.
   let unmatched = 0
-  for (const key of Object.keys(b)) {
-    if (b[key] !== undefined) unmatched++
+  for (const key in a) {
+    const value = a[key]
+    if (value === undefined) continue
+    if (!Object.hasOwn(b, key) || !deepEqual(value, b[key])) return false
+    unmatched++
   }
-  for (const key of Object.keys(a)) {
-    if (a[key] === undefined) continue
-    if (!Object.hasOwn(b, key) || !deepEqual(a[key], b[key])) return false
-    unmatched--
+  for (const key in b) {
+    if (b[key] !== undefined) unmatched--
   }
   return unmatched === 0
 }

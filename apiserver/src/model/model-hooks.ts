@@ -191,5 +191,12 @@ function decode(json: string): BareObject {
 function frozenCopy<T extends BareObject | undefined>(object: T): T
 function frozenCopy(object: BareObject | undefined): BareObject | undefined {
   if (object === undefined) return undefined
-  return JSON.parse(JSON.stringify(object), (_key, value: unknown) => Object.freeze(value))
+  return freeze(decode(JSON.stringify(object)))
+}
+
+/** Freezes a JSON value and all that is in it. Much faster than a reviver of `JSON.parse`. */
+function freeze<T>(value: T): T {
+  if (Array.isArray(value)) for (const item of value) freeze(item)
+  else if (isRecord(value)) for (const key in value) freeze(value[key])
+  return Object.freeze(value)
 }

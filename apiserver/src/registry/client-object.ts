@@ -50,13 +50,18 @@ export function readClientObject(
   return { meta, content: hasNulls ? version.withoutNulls(kept) : kept, causes, warnings }
 }
 
-/** Kubernetes' clients in Go send null for fields that are not set. Copies what it changes. */
+/** Kubernetes' clients in Go send null for fields that are not set. Nulls in lists stay. Copies what it changes. */
 function withoutAllNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(content)
-      .filter(([, value]) => value !== null)
-      .map(([field, value]) => [field, isRecord(value) ? withoutAllNulls(value) : value]),
-  )
+  let kept: Record<string, unknown> | undefined
+  for (const field in content) {
+    const value = content[field]
+    const next = isRecord(value) ? withoutAllNulls(value) : value
+    if (next === value && value !== null) continue
+    kept ??= { ...content }
+    if (next === null) delete kept[field]
+    else kept[field] = next
+  }
+  return kept ?? content
 }
 
 function describeMismatch(version: ServedVersion, apiVersion: unknown, kind: unknown): string {

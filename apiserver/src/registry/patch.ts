@@ -33,12 +33,14 @@ export function applyMergePatch(target: unknown, patch: unknown): unknown {
   if (!isRecord(patch)) return patch
   const result: JsonObject = {}
   if (isRecord(target)) {
-    for (const [key, value] of Object.entries(target)) {
+    for (const key in target) {
+      const value = target[key]
       if (!Object.hasOwn(patch, key)) setOwn(result, key, value)
       else if (patch[key] !== null) setOwn(result, key, applyMergePatch(value, patch[key]))
     }
   }
-  for (const [key, value] of Object.entries(patch)) {
+  for (const key in patch) {
+    const value = patch[key]
     if (value !== null && !Object.hasOwn(result, key)) setOwn(result, key, applyMergePatch(undefined, value))
   }
   return result

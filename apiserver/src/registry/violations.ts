@@ -1,5 +1,11 @@
 import type { StatusCause, ViolationReason } from '@setpoint/controller-runtime/api'
-import { type BareObject, remainingViolations, type SchemaValidator, type Violation } from '../model/index.ts'
+import {
+  type BareObject,
+  cloneJson,
+  remainingViolations,
+  type SchemaValidator,
+  type Violation,
+} from '../model/index.ts'
 
 /** Returns the violations of the schema and its rules, without those that the stored object has in the same place. */
 export function violationsLeft(
@@ -54,7 +60,7 @@ export function withDefaults(schemas: SchemaValidator, object: BareObject): Bare
   if (!schemas.hasDefaults) return object
   const completed: BareObject = { ...object }
   for (const field of schemas.fields)
-    if (object[field] !== undefined) completed[field] = structuredClone(object[field])
+    if (object[field] !== undefined) completed[field] = cloneJson(object[field])
   schemas.applyDefaults(completed)
   return completed
 }
