@@ -1,7 +1,8 @@
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { Etcd3 } from 'etcd3'
+import { expect, it, onTestFinished } from 'vitest'
 import { Api } from './support/api.ts'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
@@ -71,4 +72,41 @@ it('a server follows etcd to another CA without a restart, and keeps its certifi
     await etcd?.stop()
     for (const each of [folder, plugin, ofEtcd.folder, renewed.folder]) await rm(each, { recursive: true })
   }
+})
+
+it('a server follows a changed password of its user in etcd without a restart', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'setpoint-etcd-password-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const plugin = await copyFixture('items-plugin')
+  onTestFinished(() => rm(plugin, { recursive: true }))
+  const file = join(folder, 'password')
+  await writeFile(file, 'secret\n')
+  const etcd = await startEtcd({ unsafeNoFsync: true, flags: ['--bcrypt-cost', '4'] })
+  onTestFinished(() => etcd.stop())
+  const users = new Etcd3({ hosts: etcd.endpoint })
+  const role = await users.role('root').create()
+  for (const [name, password] of [
+    ['root', 'root'],
+    ['setpoint', 'secret'],
+  ] as const)
+    await (await users.user(name).create(password)).addRole(role)
+  await users.auth.authEnable()
+  users.close()
+  const args = ['--etcd-user', 'setpoint', '--etcd-password-file', file]
+  const server = await startServer({ store: 'etcd', etcd, plugins: [plugin], args })
+  onTestFinished(async () => void (await server.stop()))
+  const items = itemsOf(new Api(server.url))
+  await items.create('before', {})
+  await writeFile(file, '')
+  await eventually(() => expect(server.stderr()).toContain('failed to reload the password for etcd'))
+  await writeFile(file, 'renewed')
+  await eventually(() => expect(server.stderr()).toContain('reloaded the password for etcd'))
+  // The old one still works, and then no longer.
+  await items.create('meanwhile', {})
+  const admin = new Etcd3({ hosts: etcd.endpoint, auth: { username: 'root', password: 'root' } })
+  await admin.user('setpoint').setPassword('renewed')
+  admin.close()
+  await items.create('after', {})
+  expect((await items.list()).names.length).toBe(3)
+  expect(server.stderr()).not.toMatch(/secret|renewed/)
 })

@@ -91,6 +91,20 @@ export function readSecretFile(text: string, readFile: ReadFile): NamedText {
   return { path: resolve(text), text: token }
 }
 
+/** Reads a file with one password, which may change while the server runs. The text is that of the file. */
+export function readPasswordFile(text: string, readFile: ReadFile): NamedText {
+  const file = readTextFile(text, readFile)
+  passwordIn(file.text)
+  return { path: resolve(text), text: file.text }
+}
+
+/** Returns the password in a file: everything up to a line break at its end. @throws UsageError if there is none */
+export function passwordIn(text: string): string {
+  const password = text.replace(/\r?\n$/, '')
+  if (password === '') throw new UsageError('the file is empty: it must contain a password')
+  return password
+}
+
 /** Reads the token of one user, see `readSecretFile`. */
 export function readOwnTokenFile(text: string, readFile: ReadFile): string {
   return readSecretFile(text, readFile).text

@@ -1,5 +1,11 @@
 import { type Flag, type ValueFlag, value } from './flag.ts'
-import { type NamedText, readAuthoritiesFile, readPemFile } from './flags-files.ts'
+import {
+  type NamedText,
+  passwordIn,
+  readAuthoritiesFile,
+  readPasswordFile,
+  readPemFile,
+} from './flags-files.ts'
 import { bothOrNeither, keyPair } from './flags-pairs.ts'
 import type { Settings } from './flags-settings.ts'
 import {
@@ -64,15 +70,23 @@ export const storeFlags = Object.freeze({
   etcdUser: value({
     name: 'etcd-user',
     placeholder: 'NAME',
-    description: 'user of etcd; needs --etcd-password',
+    description:
+      'user of etcd; needs --etcd-password-file or --etcd-password. Without it, etcd takes the common name of --etcd-cert as the user',
     read: readNonEmpty,
   }),
   etcdPassword: value({
     name: 'etcd-password',
     placeholder: 'PASSWORD',
     description:
-      'password of --etcd-user. Every user of this machine can read the command line: prefer the environment or the configuration file',
+      'password of --etcd-user. Every user of this machine can read the command line: prefer --etcd-password-file, the environment or the configuration file',
     read: readNonEmpty,
+  }),
+  etcdPasswordFile: value({
+    name: 'etcd-password-file',
+    placeholder: 'FILE',
+    description:
+      'file with the password of --etcd-user; reloaded when it changes, and the password before is accepted as well',
+    read: readPasswordFile,
   }),
 })
 
@@ -92,7 +106,14 @@ export interface EtcdStoreOptions {
   readonly prefix: string
   /** PEM files. `cert` and `key` come together; only with `https` endpoints. */
   readonly tls: { readonly ca?: NamedText; readonly cert?: NamedText; readonly key?: NamedText }
-  readonly credentials: { readonly username: string; readonly password: string } | undefined
+  readonly credentials: EtcdCredentials | undefined
+}
+
+interface EtcdCredentials {
+  readonly username: string
+  readonly password: string
+  /** The file that the password is from, if it may change. */
+  readonly passwordFile?: NamedText
 }
 
 const etcdFlags: readonly Flag[] = [
@@ -102,6 +123,7 @@ const etcdFlags: readonly Flag[] = [
   storeFlags.etcdKey,
   storeFlags.etcdUser,
   storeFlags.etcdPassword,
+  storeFlags.etcdPasswordFile,
 ]
 
 /** @throws UsageError for settings that contradict each other */
@@ -125,16 +147,27 @@ export function storeOptions(settings: Settings): StoreOptions {
     ca: settings.optional(storeFlags.etcdCa),
     ...keyPair(settings, storeFlags.etcdCert, storeFlags.etcdKey),
   }
-  bothOrNeither(settings, storeFlags.etcdUser, storeFlags.etcdPassword)
-  const username = settings.optional(storeFlags.etcdUser)
-  const password = settings.optional(storeFlags.etcdPassword)
   return {
     kind,
     endpoints: withScheme(endpoints, tls.ca !== undefined || tls.cert !== undefined),
     prefix: settings.value(storeFlags.etcdPrefix),
     tls,
-    credentials: username === undefined || password === undefined ? undefined : { username, password },
+    credentials: credentialsIn(settings),
   }
+}
+
+function credentialsIn(settings: Settings): EtcdCredentials | undefined {
+  const { etcdUser, etcdPassword, etcdPasswordFile } = storeFlags
+  const [given, ofFile] = [settings.origin(etcdPassword), settings.origin(etcdPasswordFile)]
+  if (given !== undefined && ofFile !== undefined)
+    throw new UsageError(`${given} contradicts ${ofFile}: give one of them`)
+  bothOrNeither(settings, etcdUser, ofFile === undefined ? etcdPassword : etcdPasswordFile)
+  const username = settings.optional(etcdUser)
+  if (username === undefined) return undefined
+  const passwordFile = settings.optional(etcdPasswordFile)
+  if (passwordFile !== undefined) return { username, password: passwordIn(passwordFile.text), passwordFile }
+  const password = settings.optional(etcdPassword)
+  return password === undefined ? undefined : { username, password }
 }
 
 /** Rejects a mix of schemes, which would send passwords and objects to some members without TLS. */

@@ -418,6 +418,15 @@ describe('the store', () => {
     [['--etcd-endpoints', ','], 'not an etcd endpoint'],
     [['--etcd-endpoints', 'a'], 'not an etcd endpoint'],
     [['--etcd-endpoints', 'a:1', '--etcd-user', 'u'], 'together or not at all'],
+    [['--etcd-endpoints', 'a:1', '--etcd-password-file', 'text'], 'together or not at all'],
+    [
+      ['--etcd-endpoints', 'a:1', '--etcd-user', 'u', '--etcd-password', 'p', '--etcd-password-file', 'text'],
+      '--etcd-password contradicts --etcd-password-file',
+    ],
+    [
+      ['--etcd-endpoints', 'a:1', '--etcd-user', 'u', '--etcd-password-file', 'empty'],
+      'must contain a password',
+    ],
     [['--etcd-endpoints', 'a:1', '--etcd-key', 'k'], 'together or not at all'],
     [['--etcd-endpoints', 'a:1', '--etcd-ca', 'nowhere'], 'cannot be read'],
     [['--etcd-endpoints', 'a:1', '--etcd-ca', 'text'], 'not a PEM file'],
@@ -435,10 +444,18 @@ describe('the store', () => {
       key,
       other: other.key,
       text: 'hello',
+      empty: '\n',
       cut: pem.slice(0, 300),
       false: `${pem}-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n`,
     }
     expect(refusal(args, {}, files)).toContain(message)
+  })
+
+  it('takes the password of its user from a file, without the line break at its end', () => {
+    const args = ['--etcd-endpoints', 'a:1', '--etcd-user', 'u', '--etcd-password-file', 'file']
+    expect(serve(args, {}, { file: ' a b \n' })).toMatchObject({
+      store: { credentials: { username: 'u', password: ' a b ', passwordFile: { text: ' a b \n' } } },
+    })
   })
 
   it('is refused without showing the password', () => {
@@ -828,7 +845,7 @@ describe('help and version', () => {
       if (flag.default !== undefined) expect(help.text).toContain(`default: ${flag.default}`)
     }
     expect(help.text.replace(/\s+/g, ' ')).toContain(
-      'command line: prefer the environment or the configuration file (SETPOINT_ETCD_PASSWORD)',
+      'prefer --etcd-password-file, the environment or the configuration file (SETPOINT_ETCD_PASSWORD)',
     )
   })
 

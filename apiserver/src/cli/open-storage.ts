@@ -1,13 +1,13 @@
 import type { Logger } from '../log/index.ts'
 import type { EtcdMetrics } from '../metrics/index.ts'
+import type { EtcdStorageOptions } from '../storage/etcd/index.ts'
 import type { Fullness, Storage } from '../storage/index.ts'
-import type { EtcdCertificates } from './etcd-certificates.ts'
 import type { StoreOptions } from './flags-store.ts'
 
 /** @throws StoreLockedError, StoreFolderError */
 export async function openStorage(
   store: StoreOptions,
-  tls: EtcdCertificates['tls'],
+  { tls, auth }: Pick<EtcdStorageOptions, 'tls' | 'auth'>,
   { observe }: EtcdMetrics,
   fullness: Fullness,
   log: Logger,
@@ -22,7 +22,7 @@ export async function openStorage(
     endpoints: store.endpoints,
     prefix: store.prefix,
     tls,
-    auth: store.credentials && { user: store.credentials.username, password: store.credentials.password },
+    auth,
     observe,
     fullness,
     log,

@@ -21,6 +21,7 @@ import { openAudit } from './audit.ts'
 import { authenticate } from './authentication.ts'
 import { renewCertificates } from './certificates.ts'
 import { EtcdCertificates } from './etcd-certificates.ts'
+import { EtcdLogin } from './etcd-login.ts'
 import { listen } from './listen.ts'
 import { openStorage } from './open-storage.ts'
 import type { ServerOptions } from './options.ts'
@@ -59,9 +60,16 @@ export async function startServer(
 ): Promise<RunningServer> {
   const audit = options.audit && (await openAudit(options.audit, () => rooms.models, log))
   const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
+  const etcdLogin = options.store.kind === 'etcd' ? new EtcdLogin(options.store, log) : undefined
   const etcdMetrics = new EtcdMetrics()
   const fullness = new Fullness(log)
-  const storage = await openStorage(options.store, etcd?.tls, etcdMetrics, fullness, log)
+  const storage = await openStorage(
+    options.store,
+    { tls: etcd?.tls, auth: etcdLogin?.credentials },
+    etcdMetrics,
+    fullness,
+    log,
+  )
   const space = new SpaceWatch({ storage, fullness, log })
   const stopping = new AbortController()
   // Every kind of the server listens to it while it starts.
@@ -116,6 +124,7 @@ export async function startServer(
   })
   const files: { close(): void }[] = [access]
   if (etcd !== undefined) files.push(etcd)
+  if (etcdLogin !== undefined) files.push(etcdLogin)
   if (audit?.policyFile !== undefined) files.push(audit.policyFile)
   if (options.tls !== undefined) files.push(renewCertificates(app, { ...options.tls, clients }, log))
   let url: string

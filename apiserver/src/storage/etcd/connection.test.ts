@@ -10,6 +10,7 @@ import { methods } from './client.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { Endpoints } from './endpoints.ts'
+import { Login } from './login.ts'
 
 // Shorter, so that a test sees many pings.
 vi.mock('./defaults.ts', async original => {
@@ -275,7 +276,13 @@ describe('the endpoints of one member', () => {
 })
 
 describe('a connection with a login', () => {
-  const auth = { user: 'root', password: 'secret' }
+  /** A connection, and the login that it shares with others. */
+  function connectionWithLogin(endpoint: string): Connection {
+    const own = connectionTo(endpoint)
+    const credentials = { user: 'root', password: 'secret' }
+    const login = new Login(credentials, request => own.authenticate(request, patience()))
+    return connectionTo(endpoint, { login })
+  }
   const stale = (call: FakeCall) => call.fail(16, 'etcdserver: invalid auth token')
   const token = (call: FakeCall, token: string) => call.respond({ header: headerAt(1), token })
 
@@ -288,7 +295,7 @@ describe('a connection with a login', () => {
       // All calls have been sent with the stale token before the first rejection.
       else if (early.push(call) === 64) for (const one of early) stale(one)
     })
-    const connection = connectionTo(etcd.endpoint, { auth })
+    const connection = connectionWithLogin(etcd.endpoint)
     await Promise.all(Array.from({ length: 64 }, () => connection.call(methods.range, range, patience())))
     expect(logins).toBe(2)
   })
@@ -299,7 +306,7 @@ describe('a connection with a login', () => {
       reached.push(call)
     })
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-    const connection = connectionTo(etcd.endpoint, { auth })
+    const connection = connectionWithLogin(etcd.endpoint)
     const failure = failureOf(connection.call(methods.range, range, { until: performance.now() + 1_000 }))
     const nth = async (n: number) => {
       while (reached.length < n) await new Promise(resolve => setImmediate(resolve))
@@ -318,7 +325,7 @@ describe('a connection with a login', () => {
 
   test('reports a call as unsent if the login fails', async () => {
     const { endpoint } = await fakeEtcd(call => call.fail(3, 'etcdserver: authentication failed'))
-    const connection = connectionTo(endpoint, { auth })
+    const connection = connectionWithLogin(endpoint)
     const failure = await failureOf(connection.call(methods.range, range, patience()))
     expect(failure).toMatchObject({ code: grpcStatus.invalidArgument, unsent: true })
   })

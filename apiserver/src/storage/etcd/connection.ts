@@ -2,13 +2,14 @@ import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { IWatchCreateRequest, IWatchResponse } from 'etcd3'
 import { CallError, grpcStatus } from './call-error.ts'
 import { type EtcdChannel, EtcdClient, type Metadata, type Method, type TlsOptions } from './client.ts'
-import { etcdDefaults } from './defaults.ts'
+import type { Login } from './login.ts'
 import { type CallLimits, UnaryCall } from './unary-call.ts'
 
 export interface ConnectionOptions {
   /** Read for each new connection, so renewed certificates apply from then on. */
   readonly tls?: TlsOptions
-  readonly auth?: { readonly user: string; readonly password: string }
+  /** Gives the token that calls carry. */
+  readonly login?: Login
 }
 
 export interface WatchStream extends AsyncIterable<IWatchResponse> {
@@ -25,11 +26,12 @@ export class Connection {
   readonly #tls: TlsOptions | undefined
   readonly #client: EtcdClient
   readonly #calls = new Set<{ cancel(): void }>()
-  /** Unary calls under way, logins included. */
+  /** Unary calls under way. */
   #users = 0
   #opening: Promise<EtcdChannel> | undefined
   #channel: EtcdChannel | undefined
-  #token: Promise<Metadata> | undefined
+  /** The metadata with the latest token. */
+  #signed: { readonly token: string; readonly metadata: Metadata } | undefined
   #state: 'open' | 'retired' | 'closed' = 'open'
 
   /** @throws CallError if the certificates are invalid. */
@@ -56,31 +58,39 @@ export class Connection {
     this.#users += 1
     try {
       const channel = this.#channel ?? (await this.#open())
-      if (this.#options.auth) return await this.#sendWithToken(channel, method(channel), request, limits)
-      return await this.#send(channel, method(channel), request, channel.metadata, limits)
+      return await this.#sendSigned(channel, method(channel), request, limits)
     } finally {
       this.#users -= 1
       if (this.#state === 'retired' && this.#users === 0) this.close()
     }
   }
 
-  async #sendWithToken<Request, Response>(
+  async #sendSigned<Request, Response>(
     channel: EtcdChannel,
     method: Method<Request, Response>,
     request: Request,
     limits: CallLimits,
   ): Promise<Response> {
-    const token = this.#currentToken(channel)
-    const metadata = await withinLimits(token, limits, this.endpoint)
+    const { login } = this.#options
+    if (login === undefined) return this.#send(channel, method, request, channel.metadata, limits)
+    const token = await this.#token(login, limits)
     try {
-      return await this.#send(channel, method, request, metadata, limits)
+      return await this.#send(channel, method, request, this.#sign(channel, token), limits)
     } catch (error) {
       if (!(error instanceof CallError) || !error.staleToken) throw error
-      // Only the first of the calls that used this token drops it; the others join its login.
-      if (this.#token === token) this.#token = undefined
-      const renewed = await withinLimits(this.#currentToken(channel), limits, this.endpoint)
-      return this.#send(channel, method, request, renewed, limits)
+      const renewed = await this.#token(login, limits, token)
+      return this.#send(channel, method, request, this.#sign(channel, renewed), limits)
     }
+  }
+
+  /** Logs in over this connection, and returns the token. @throws CallError */
+  async authenticate(
+    request: { readonly name: string; readonly password: string },
+    limits: CallLimits,
+  ): Promise<string> {
+    const channel = this.#channel ?? (await this.#open())
+    const { token } = await this.#send(channel, channel.authenticate, request, channel.metadata, limits)
+    return token
   }
 
   /**
@@ -90,9 +100,8 @@ export class Connection {
   async watch(request: IWatchCreateRequest, limits: CallLimits): Promise<WatchStream> {
     const channel = this.#channel ?? (await this.#open())
     const { client, watch } = channel
-    const metadata = this.#options.auth
-      ? await withinLimits(this.#currentToken(channel), limits, this.endpoint)
-      : channel.metadata
+    const { login } = this.#options
+    const metadata = login ? this.#sign(channel, await this.#token(login, limits)) : channel.metadata
     if (this.closed) throw this.#unsent(grpcStatus.unavailable, 'the connection is closed')
     const { path, requestSerialize, responseDeserialize } = watch
     const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata)
@@ -112,11 +121,6 @@ export class Connection {
         }
       },
     }
-  }
-
-  /** Makes the next call or watch log in again. */
-  renewToken(): void {
-    this.#token = undefined
   }
 
   get closed(): boolean {
@@ -151,31 +155,25 @@ export class Connection {
     return this.#channel
   }
 
-  /** The login that all calls share. It has a deadline of its own: no caller's limits end it. */
-  #currentToken(channel: EtcdChannel): Promise<Metadata> {
-    if (this.#token !== undefined) return this.#token
-    const token = this.#login(channel)
-    this.#token = token
-    token.catch(() => {
-      if (this.#token === token) this.#token = undefined
-    })
-    return token
-  }
-
-  async #login(channel: EtcdChannel): Promise<Metadata> {
-    const { user: name = '', password = '' } = this.#options.auth ?? {}
-    const limits = { until: performance.now() + etcdDefaults.deadlineMs }
+  /** @param stale see `Login.token` */
+  async #token(login: Login, limits: CallLimits, stale?: string): Promise<string> {
+    const token = login.token(stale)
+    if (typeof token === 'string') return token
     try {
-      const request = { name, password }
-      const { token } = await this.#send(channel, channel.authenticate, request, channel.metadata, limits)
-      const metadata = channel.metadata.clone()
-      metadata.set('token', token)
-      return metadata
+      return await withinLimits(token, limits, this.endpoint)
     } catch (error) {
       // The calls that wait for the token have not been sent.
-      const code = error instanceof CallError ? error.code : grpcStatus.unauthenticated
-      throw this.#unsent(code, error)
+      throw this.#unsent(error instanceof CallError ? error.code : grpcStatus.unauthenticated, error)
     }
+  }
+
+  #sign(channel: EtcdChannel, token: string): Metadata {
+    if (this.#signed?.token !== token) {
+      const metadata = channel.metadata.clone()
+      metadata.set('token', token)
+      this.#signed = { token, metadata }
+    }
+    return this.#signed.metadata
   }
 
   #send<Request, Response>(
@@ -186,7 +184,9 @@ export class Connection {
     limits: CallLimits,
   ): Promise<Response> {
     if (this.closed) return Promise.reject(this.#unsent(grpcStatus.unavailable, 'the connection is closed'))
-    const call = new UnaryCall(channel.client, this.endpoint, limits)
+    const { until, patienceMs = Number.POSITIVE_INFINITY, signal } = limits
+    const soonest = Math.min(until, performance.now() + patienceMs)
+    const call = new UnaryCall(channel.client, this.endpoint, { until: soonest, signal })
     this.#calls.add(call)
     return call.send(method, request, metadata).finally(() => this.#calls.delete(call))
   }
@@ -196,14 +196,14 @@ export class Connection {
   }
 }
 
-/** Waits for work that other callers share. Reaching the limits ends the wait, not the work. */
+/** Waits for a login that other callers share. Reaching the limits ends the wait, and does not blame the member. */
 function withinLimits<T>(shared: Promise<T>, { until, signal }: CallLimits, endpoint: string): Promise<T> {
   return new Promise((resolve, reject) => {
     const give = (code: number, details: string) =>
       reject(new CallError(code, details, endpoint, { unsent: true }))
     const onAbort = () => give(grpcStatus.cancelled, 'the call was aborted')
     const timer = setTimeout(
-      () => setImmediate(() => give(grpcStatus.deadlineExceeded, 'login timed out')),
+      () => setImmediate(() => give(grpcStatus.unauthenticated, 'the login has not finished')),
       Math.max(0, until - performance.now()),
     )
     if (signal?.aborted) onAbort()

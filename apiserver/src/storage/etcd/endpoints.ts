@@ -4,10 +4,15 @@ import { CallError, grpcStatus } from './call-error.ts'
 import type { EtcdChannel, Method } from './client.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
+import { type Credentials, Login } from './login.ts'
 import type { CallLimits } from './unary-call.ts'
 
+export interface EndpointsOptions extends Pick<ConnectionOptions, 'tls'> {
+  readonly auth?: Credentials
+}
+
 /** Picks a method from `methods`. */
-type Pick<Request, Response> = (channel: EtcdChannel) => Method<Request, Response>
+type Choose<Request, Response> = (channel: EtcdChannel) => Method<Request, Response>
 
 /**
  * The members of the cluster. All calls go to one member until it fails, then to the next. Spreading them over all
@@ -15,7 +20,8 @@ type Pick<Request, Response> = (channel: EtcdChannel) => Method<Request, Respons
  */
 export class Endpoints {
   readonly #addresses: readonly string[]
-  readonly #options: ConnectionOptions
+  readonly #tls: ConnectionOptions['tls']
+  readonly #login: Login | undefined
   readonly #log: Logger | undefined
   readonly #connections = new Set<Connection>()
   /** The connections that calls share, by the index of their member. */
@@ -24,12 +30,13 @@ export class Endpoints {
   #closed = false
 
   /** @throws RangeError if there is no address, or one has a path, user or unknown scheme. */
-  constructor(addresses: readonly string[], options: ConnectionOptions, log: Logger | undefined) {
+  constructor(addresses: readonly string[], { tls, auth }: EndpointsOptions, log: Logger | undefined) {
     if (addresses.length === 0) throw new RangeError('at least one etcd endpoint is needed')
-    this.#addresses = addresses.map(address => parseEndpoint(address, options.tls !== undefined))
+    this.#addresses = addresses.map(address => parseEndpoint(address, tls !== undefined))
     if (new Set(this.#addresses.map(address => address.startsWith('https:'))).size > 1)
       throw new RangeError('etcd endpoints must be all http or all https')
-    this.#options = options
+    this.#tls = tls
+    this.#login = auth && new Login(auth, request => this.#authenticate(request))
     this.#log = log
     // Random, so that several servers do not all use the first member.
     this.#index = Math.floor(Math.random() * this.#addresses.length)
@@ -44,7 +51,7 @@ export class Endpoints {
    * @throws CallError
    */
   async send<Request, Response>(
-    method: Pick<Request, Response>,
+    method: Choose<Request, Response>,
     request: Request,
     limits: CallLimits,
   ): Promise<Response> {
@@ -67,7 +74,7 @@ export class Endpoints {
    * @throws CallError
    */
   ask<Request, Response>(
-    method: Pick<Request, Response>,
+    method: Choose<Request, Response>,
     request: Request,
     { until, signal }: CallLimits,
     hedgeMs: number = etcdDefaults.hedgeMs,
@@ -111,8 +118,10 @@ export class Endpoints {
       const later = (ms: number) => {
         clearTimeout(timer)
         // A second request to the only member would just wait behind the first.
-        if (this.#addresses.length > 1 || open === 0) timer = setTimeout(next, ms)
+        if (this.#addresses.length > 1 || open === 0) timer = setTimeout(hedge, ms)
       }
+      // A second request would wait for the same login.
+      const hedge = () => (open > 0 && this.#login?.isUnderWay ? later(hedgeMs) : next())
       onAbort = () => reject(new CallError(grpcStatus.cancelled, 'the call was aborted', ''))
       if (signal?.aborted) return onAbort()
       signal?.addEventListener('abort', onAbort, { once: true })
@@ -177,14 +186,24 @@ export class Endpoints {
     return connection
   }
 
-  #dial(index: number): Connection {
+  #dial(index: number, { login } = { login: this.#login }): Connection {
     const address = this.#addresses[index]
     if (address === undefined || this.#closed)
       throw new CallError(grpcStatus.unavailable, 'the storage is closed', address ?? '', { unsent: true })
     for (const old of this.#connections) if (old.closed) this.#connections.delete(old)
-    const connection = new Connection(address, this.#options)
+    const connection = new Connection(address, { tls: this.#tls, login })
     this.#connections.add(connection)
     return connection
+  }
+
+  /** Logs in over a connection of its own, which no caller closes. */
+  async #authenticate(request: { readonly name: string; readonly password: string }): Promise<string> {
+    const connection = this.#dial(this.#index, { login: undefined })
+    try {
+      return await connection.authenticate(request, { until: performance.now() + etcdDefaults.loginMs })
+    } finally {
+      this.hangUp(connection)
+    }
   }
 
   close(): void {

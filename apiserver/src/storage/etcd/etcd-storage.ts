@@ -23,6 +23,7 @@ import type { ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
+import type { Credentials } from './login.ts'
 import { spaceOf } from './member-metrics.ts'
 import { checkedHeader, toKeyValue } from './messages.ts'
 import { type LostTransaction, Outcomes, unknown } from './outcome.ts'
@@ -43,7 +44,8 @@ export interface EtcdStorageOptions {
   readonly prefix?: string
   /** PEM. `ca` defaults to the roots that Node trusts; `cert` needs `key`, and the reverse. */
   readonly tls?: ConnectionOptions['tls']
-  readonly auth?: ConnectionOptions['auth']
+  /** The user of etcd. */
+  readonly auth?: Credentials
   /** Deadline of one call with all its steps, in milliseconds. Default 5000. */
   readonly deadlineMs?: number
   readonly observe?: CallObserver
@@ -262,8 +264,7 @@ class EtcdStorage implements Storage {
 
   /** Leaves a part of the deadline for looking up the outcome. */
   #patient({ until, signal }: CallLimits): CallLimits {
-    const patienceMs = Math.min(etcdDefaults.patienceMs, this.#deadlineMs / 2)
-    return { until: Math.min(until, performance.now() + patienceMs), signal }
+    return { until, patienceMs: Math.min(etcdDefaults.patienceMs, this.#deadlineMs / 2), signal }
   }
 
   watch(prefix: string, options: WatchOptions): AsyncGenerator<WatchBatch, void, undefined> {

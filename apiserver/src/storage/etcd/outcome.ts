@@ -201,13 +201,14 @@ export class Outcomes {
     const found = new Map<string, Revision>()
     const patienceMs = etcdDefaults.watchProbeTimeoutMs
     const close = () => connection.close()
-    let silence = setTimeout(close, patienceMs)
+    let silence: NodeJS.Timeout | undefined
     signal.addEventListener('abort', close, { once: true })
     try {
       const stream = await connection.watch(
         { ...range, start_revision: after + 1 },
-        { until: performance.now() + patienceMs, signal },
+        { until: performance.now() + etcdDefaults.deadlineMs, signal },
       )
+      silence = setTimeout(close, patienceMs)
       for await (const { canceled, compact_revision, cancel_reason, events } of stream) {
         clearTimeout(silence)
         silence = setTimeout(close, patienceMs)

@@ -8,6 +8,8 @@ const states = Object.freeze({ idle: 0, connecting: 1, shutdown: 4 })
 export interface CallLimits {
   /** The deadline of the call and all its steps, in the milliseconds of `performance.now()`. */
   readonly until: number
+  /** The longest wait for the connection and the response, in milliseconds: without that for a login. Default up to `until`. */
+  readonly patienceMs?: number
   readonly signal?: AbortSignal
 }
 

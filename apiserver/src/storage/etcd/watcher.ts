@@ -86,8 +86,7 @@ export class Watcher {
         if (signal.aborted) return
         if (error instanceof CompactedError) throw error
         const failure = CallError.from(error, connection?.endpoint ?? '')
-        connection?.renewToken()
-        endpoints.failed(failure.endpoint, failure)
+        if (failure.lost) endpoints.failed(failure.endpoint, failure)
         log?.warn(
           { prefix: this.#options.prefix, after: this.#position, reason: failure.message },
           'the watch on etcd broke, resuming',
@@ -255,7 +254,8 @@ export class Watcher {
 
 /** Short: all readers wait for the watch, and another member may respond. */
 function probeLimits(signal: AbortSignal): CallLimits {
-  return { until: performance.now() + etcdDefaults.watchProbeTimeoutMs, signal }
+  const { deadlineMs, watchProbeTimeoutMs: patienceMs } = etcdDefaults
+  return { until: performance.now() + deadlineMs, patienceMs, signal }
 }
 
 /** Returns true if etcd read these events from its history. It sends live events one revision at a time. */
