@@ -50,6 +50,13 @@ describe('a pattern', () => {
     for (const text of bad) expect([text, test(source, text)]).toEqual([text, false])
   })
 
+  it.each(['^[a-z0-9]+$', '[0-9]$', '^$|a'])('%s takes few steps for each of many short texts', source => {
+    const pattern = new Pattern(source)
+    const steps = counter(patternDefaults.steps)
+    for (let n = 0; n < 100_000; n++) pattern.test('a', steps)
+    expect(steps.spent).toBeLessThan(5 * 100_000)
+  })
+
   it('matches the same texts as re2js', () => {
     const atom = fc.constantFrom(
       'a',

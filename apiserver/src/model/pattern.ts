@@ -65,6 +65,8 @@ export class Pattern {
   readonly source: string
   readonly #automaton: Automaton
   readonly #anchor: number
+  /** Whether a text matches that ends in a state. The automaton has no table for it. */
+  readonly #atEnd = new WeakMap<State, boolean>()
 
   /** @throws PatternError */
   constructor(source: string) {
@@ -105,8 +107,18 @@ export class Pattern {
       if (state.isMatch || (isAnchored && state.nfaStates.length === 0)) break
     }
     steps.spend(at)
-    if (state.isMatch || at < text.length) return state.isMatch
-    return this.#step(state, automaton.numClasses, endOfText, steps).isMatch
+    return state.isMatch || (at === text.length && this.#matchesAtEnd(state, steps))
+  }
+
+  #matchesAtEnd(state: State, steps: PatternSteps): boolean {
+    const known = this.#atEnd.get(state)
+    if (known !== undefined) {
+      steps.spend(1)
+      return known
+    }
+    const { isMatch } = this.#step(state, this.#automaton.numClasses, endOfText, steps)
+    this.#atEnd.set(state, isMatch)
+    return isMatch
   }
 
   #step(state: State, characterClass: number, character: number, steps: PatternSteps): State {

@@ -141,7 +141,7 @@ describe('the parts of an object', () => {
   it('that are stored past the bound may stay or shrink, but not grow, and the object can go', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
-    const { spec } = body('old', limit + 1000)
+    const { spec }: { spec?: object } = body('old', limit + 1000)
     await storeRaw(rooms, { finalizers: ['example.com/a'] }, spec)
     const patch = (document: object) =>
       registry.patch(served, 'old', { type: 'merge', document }, 'object', options)
