@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, realpath } from 'node:fs/promises'
 import {
   AuditFile,
   AuditFileError,
@@ -62,7 +62,8 @@ export async function openAudit(
 async function lockAuditFile(path: string, log: Logger): Promise<ProcessLock | undefined> {
   const { lockFile, LockHeldError } = await import('../storage/embedded/index.ts')
   try {
-    return await lockFile(`${path}.lock`, false)
+    // The file exists by now. A link to it leads to the same lock.
+    return await lockFile(`${await realpath(path)}.lock`, false)
   } catch (error) {
     if (error instanceof LockHeldError)
       throw new AuditFileError(

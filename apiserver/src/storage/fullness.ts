@@ -7,6 +7,7 @@ import type { Logger } from '@setpoint/controller-runtime'
 export class Fullness {
   readonly #log: Logger | undefined
   #reason: string | undefined
+  #refusals = 0
 
   constructor(log?: Logger) {
     this.#log = log
@@ -17,15 +18,21 @@ export class Fullness {
     return this.#reason
   }
 
+  /** Counts the refusals. A write takes it when it begins, for `accepted`. */
+  get refusals(): number {
+    return this.#refusals
+  }
+
   /** The store has refused a write. */
   refused(reason: string): void {
+    this.#refusals++
     if (this.#reason === undefined) this.#log?.error({ reason }, 'the store is full and takes only deletions')
     this.#reason = reason
   }
 
-  /** The store has taken a put. */
-  accepted(): void {
-    if (this.#reason === undefined) return
+  /** The store has taken a put. One that began before the last refusal says nothing about the space that is left. */
+  accepted(begunAt: number): void {
+    if (this.#reason === undefined || begunAt !== this.#refusals) return
     this.#reason = undefined
     this.#log?.info({}, 'the store has space and takes writes again')
   }

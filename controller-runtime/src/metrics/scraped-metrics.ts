@@ -48,6 +48,8 @@ export class ScrapedMetrics {
       registers: [this.#registry],
       collect() {
         this.reset()
+        // Without labels, prom-client begins with a sample of 0.
+        if (labelNames.length === 0) this.remove()
         for (const [value, ...labels] of read())
           this.inc(Object.fromEntries(labelNames.map((label, at) => [label, labels[at]])), value)
       },

@@ -173,9 +173,10 @@ class EmbeddedStorage implements Storage {
 
   async transact(transaction: Transaction, options?: CallOptions): Promise<TransactionResult> {
     const bytes = this.#check(transaction)
+    const begunAt = this.#fullness?.refusals ?? 0
     try {
       const result = await this.#commits.transact(transaction, bytes, options?.signal)
-      if (result.succeeded && bytes > 0) this.#fullness?.accepted()
+      if (result.succeeded && bytes > 0) this.#fullness?.accepted(begunAt)
       return result
     } catch (error) {
       if (error instanceof StoreFullError) this.#fullness?.refused(error.message)

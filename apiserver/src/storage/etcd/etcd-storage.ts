@@ -171,9 +171,10 @@ class EtcdStorage implements Storage {
       const deletesOnly = transaction.onSuccess.every(({ type }) => type === 'delete')
       for (;;) {
         limits.signal?.throwIfAborted()
+        const begunAt = this.#fullness?.refusals ?? 0
         const attempt = await this.#attempt(transaction, tip, limits)
         if (attempt.result !== undefined) {
-          if (attempt.result.succeeded && !deletesOnly) this.#fullness?.accepted()
+          if (attempt.result.succeeded && !deletesOnly) this.#fullness?.accepted(begunAt)
           return attempt.result
         }
         const { failure } = attempt
