@@ -40,10 +40,23 @@ describe('a JSON body', () => {
     expect(json(list(10 * maxParts, '1'))).toHaveProperty('list.length', 10 * maxParts)
   })
 
+  it('with too many long numbers is rejected with 413', () => {
+    const { maxLongNumbers } = decodeDefaults
+    const list = (count: number) => `[${Array(count).fill('0.5e000000').join(',')}]`
+    expect(json(list(maxLongNumbers))).toHaveLength(maxLongNumbers)
+    refusal(() => json(list(maxLongNumbers + 1)), 'RequestEntityTooLarge')
+  })
+
+  it('that is long and malformed is rejected with the message of the engine', () => {
+    const { message } = refusal(() => json(`[${'1,'.repeat(500_000)}x]`), 'BadRequest')
+    expect(message).toMatch(/^the body is not valid JSON: Unexpected token/)
+    expect(message.length).toBeLessThan(200)
+  })
+
   it('has as many parts as its value', () => {
     fc.assert(
       fc.property(values, fc.constantFrom(undefined, 1), (value, space) => {
-        expect(inspectJson(JSON.stringify(value, null, space), 200).parts).toBe(countParts(value))
+        expect(inspectJson(JSON.stringify(value, null, space), 200, 0).parts).toBe(countParts(value))
       }),
     )
   })

@@ -7,7 +7,9 @@ import { isExactDecimal } from './number-literal.ts'
 interface JsonFindings {
   /** The first bracket past the maximum depth. */
   readonly tooDeep?: number
-  /** The range of the first number that a double cannot represent. */
+  /** The number of literals that are so long that each is checked for what a double keeps of it. */
+  readonly longNumbers: number
+  /** The range of the first number that a double cannot represent, among the first `maxLongNumbers`. */
   readonly inexact?: readonly [start: number, end: number]
   /** True if a number starts with "-0", so it may have been read as negative zero. */
   readonly minusZero: boolean
@@ -31,16 +33,20 @@ const lowerE = 0x65
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
-/** Literals up to this length without an exponent hold at most 15 digits and are always kept. */
+/** Literals up to this length hold at most 15 digits and are always kept, unless the exponent is long. */
 const safeLength = 15
+
+/** Digits of an exponent, with its sign, that keep such a literal in the range of a double. */
+const safeExponentLength = 2
 
 /**
  * Scans a JSON text once, without recursion, and skips strings. For a text that is not JSON only the depth is meaningful:
  * it bounds the recursion of a parser.
  */
-export function inspectJson(text: string, maxDepth: number): JsonFindings {
+export function inspectJson(text: string, maxDepth: number, maxLongNumbers: number): JsonFindings {
   let depth = 0
   let parts = 0
+  let longNumbers = 0
   // True between a field's name and its value.
   let isOfField = false
   let minusZero = false
@@ -59,23 +65,25 @@ export function inspectJson(text: string, maxDepth: number): JsonFindings {
     } else if (code === openBrace || code === openBracket) {
       if (depth > 0 && !isOfField) parts++
       isOfField = false
-      if (++depth > maxDepth) return { tooDeep: at, minusZero, parts, inexact }
+      if (++depth > maxDepth) return { tooDeep: at, minusZero, parts, longNumbers, inexact }
     } else if (code === closeBrace || code === closeBracket) {
       depth--
     } else if (code === minus || (code >= zero && code <= nine)) {
       const start = at
-      let exponent = false
+      let exponentStart = -1
       for (let next = text.charCodeAt(at + 1); isOfNumber(next); next = text.charCodeAt(++at + 1)) {
-        if (next === lowerE || next === upperE) exponent = true
+        if (next === lowerE || next === upperE) exponentStart = at + 2
       }
       if (code === minus && text.charCodeAt(start + 1) === zero) minusZero = true
       const end = at + 1
-      if (inexact === undefined && (exponent || end - start > safeLength)) {
-        if (!isExactDecimal(text.slice(start, end))) inexact = [start, end]
+      const hasLongExponent = exponentStart >= 0 && end - exponentStart > safeExponentLength
+      if (hasLongExponent || end - start > safeLength) {
+        const isChecked = inexact === undefined && ++longNumbers <= maxLongNumbers
+        if (isChecked && !isExactDecimal(text.slice(start, end))) inexact = [start, end]
       }
     }
   }
-  return { minusZero, parts, inexact }
+  return { minusZero, parts, longNumbers, inexact }
 }
 
 function isOfNumber(code: number): boolean {

@@ -7,10 +7,12 @@ const safeDigits = 15
  * and 0.10000000000000001 are not. Returns false on overflow, underflow, or an invalid literal.
  */
 export function isExactDecimal(literal: string): boolean {
-  const plain = /^[-+]?\d+$/.test(literal)
-  if (plain && literal.length <= safeDigits) return true
+  // Of that length it is in range too. A body may have a hundred thousand numbers, so the common ones come first.
+  const isPlain = literal.length <= 100 && /^[-+]?(?:\d+\.?\d*|\.\d+)$/.test(literal)
+  if (isPlain && significantDigits(literal) <= safeDigits) return true
   const value = Number(literal)
   if (!Number.isFinite(value)) return false
+  if (String(value) === literal) return true
   const given = decimalOf(literal)
   const kept = decimalOf(String(value))
   if (given === undefined || kept === undefined) return false
@@ -37,4 +39,20 @@ function decimalOf(literal: string): Decimal | undefined {
   let end = all.length
   while (end > start && all[end - 1] === '0') end--
   return { digits: all.slice(start, end), exponent: Number(exponent) + whole.length - start }
+}
+
+/** Returns the number of digits from the first to the last one that is not zero. */
+function significantDigits(plain: string): number {
+  let digits = 0
+  let first = 0
+  let last = 0
+  for (let at = 0; at < plain.length; at++) {
+    const digit = plain.charCodeAt(at) - 0x30
+    if (digit < 0) continue
+    digits++
+    if (digit === 0) continue
+    if (first === 0) first = digits
+    last = digits
+  }
+  return last - first + 1
 }
