@@ -12,6 +12,8 @@ export const objectLimits = Object.freeze({
   parts: 30_000,
   /** Parts of the managed fields of an object. An apply compares those of all managers: up to five microseconds for each. */
   managedParts: 10_000,
+  /** Items of a list that must be distinct. To compare one with the others takes up to 0.2 µs. */
+  distinctItems: 200_000,
   /** Every server keeps an index entry for each label. */
   labels: 1000,
   /** Bytes of all annotation keys and values together, as in Kubernetes. */

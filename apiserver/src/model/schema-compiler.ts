@@ -12,6 +12,7 @@ import {
 import formats from 'ajv-formats'
 import { problemsOfEmbedded } from './embedded-metadata.ts'
 import type { JsonObject } from './json-value.ts'
+import { objectLimits } from './object-limits.ts'
 import { type Pattern, patternDefaults } from './pattern.ts'
 import type { DistinctItems } from './schema-extensions.ts'
 import { embeddedMetadataKeyword, errorBudget, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
@@ -180,17 +181,43 @@ export function collectErrors(check: ValidateFunction, value: unknown): Collecte
   return { errors: errors.slice(0, maxErrors), complete: false }
 }
 
+/** Finds equal JSON values. */
+class SeenValues {
+  /** Positions by the value of a scalar. */
+  readonly #scalars = new Map<unknown, number>()
+  /** Positions by the canonical text of an object or list. */
+  readonly #texts = new Map<string, number>()
+
+  /** Returns the first position of an equal value, or undefined for the first of its kind, which is kept. */
+  firstOf(value: unknown, position: number): number | undefined {
+    if (typeof value === 'object' && value !== null) return keepFirst(this.#texts, canonical(value), position)
+    return keepFirst(this.#scalars, value, position)
+  }
+}
+
+function keepFirst<T>(positions: Map<T, number>, key: T, position: number): number | undefined {
+  const first = positions.get(key)
+  if (first === undefined) positions.set(key, position)
+  return first
+}
+
+const tooManyItems: Partial<ErrorObject> = {
+  keyword: 'maxItems',
+  params: { limit: objectLimits.distinctItems },
+}
+
 const validateUniqueItems: SchemaValidateFunction = (wanted: unknown, items: unknown[]) => {
   if (wanted !== true) return true
-  const seen = new Map<string, number>()
-  for (const [second, item] of items.entries()) {
-    const text = canonical(item)
-    const first = seen.get(text)
-    if (first !== undefined) {
-      validateUniqueItems.errors = [{ keyword: 'uniqueItems', params: { first, second } }]
-      return false
-    }
-    seen.set(text, second)
+  if (items.length > objectLimits.distinctItems) {
+    validateUniqueItems.errors = [tooManyItems]
+    return false
+  }
+  const seen = new SeenValues()
+  for (let second = 0; second < items.length; second++) {
+    const first = seen.firstOf(items[second], second)
+    if (first === undefined) continue
+    validateUniqueItems.errors = [{ keyword: 'uniqueItems', params: { first, second } }]
+    return false
   }
   return true
 }
@@ -209,27 +236,30 @@ const validateListType: SchemaValidateFunction = (
   _schema,
   data,
 ) => {
+  if (items.length > objectLimits.distinctItems) {
+    validateListType.errors = [tooManyItems]
+    return false
+  }
   const duplicates: Partial<ErrorObject>[] = []
-  const seen = new Map<string, number>()
-  for (const [index, item] of items.entries()) {
-    const identity = keys === undefined ? item : valuesOf(item, keys)
+  const seen = new SeenValues()
+  for (let index = 0; index < items.length; index++) {
+    const identity = keys === undefined ? items[index] : valuesOf(items[index], keys)
     // An item without its keys breaks a rule of its own.
-    if (identity === undefined) continue
-    const text = canonical(identity)
-    const first = seen.get(text)
-    if (first === undefined) seen.set(text, index)
-    else if (duplicates.length <= maxErrors) {
-      const instancePath = `${data?.instancePath ?? ''}/${index}`
-      duplicates.push({ keyword: listTypeKeyword, instancePath, params: { first, keys } })
-    }
+    const first = identity === undefined ? undefined : seen.firstOf(identity, index)
+    if (first === undefined) continue
+    const instancePath = `${data?.instancePath ?? ''}/${index}`
+    duplicates.push({ keyword: listTypeKeyword, instancePath, params: { first, keys } })
+    if (duplicates.length > maxErrors) break
   }
   validateListType.errors = duplicates
   return duplicates.length === 0
 }
 
-function valuesOf(item: unknown, keys: readonly string[]): readonly unknown[] | undefined {
+/** Returns what identifies an item: its keys' values, or the value of its only key. */
+function valuesOf(item: unknown, keys: readonly string[]): unknown {
   if (!isRecord(item) || keys.some(key => !Object.hasOwn(item, key))) return undefined
-  return keys.map(key => item[key])
+  const values = keys.map(key => item[key])
+  return values.length === 1 ? values[0] : values
 }
 
 /** Refuses duplicates in the lists of type set and map, each at its own place. */

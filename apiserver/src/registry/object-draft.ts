@@ -79,7 +79,7 @@ export function draftCreation(
   const object = composeObject(served.hub, metadata, converted ?? {})
   served.rules?.created?.(object)
   const defaulted = served.schemas.prune(withDefaults(served.schemas, object))
-  const completed = served.schemas.prune(runDefaultHook(served, defaulted, undefined, 'object'))
+  const completed = withHook(served, defaulted, undefined, 'object', causes)
   return finishDraft(served, completed, undefined, 'object', causes, options)
 }
 
@@ -184,7 +184,7 @@ export function draftUpdate(
   if (stored.failure !== undefined && converted === undefined) throw stored.failure
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
   const defaulted = served.schemas.prune(withDefaults(served.schemas, object))
-  const hooked = served.schemas.prune(runDefaultHook(served, defaulted, hub, scope))
+  const hooked = withHook(served, defaulted, hub, scope, causes)
   const completed = owners === undefined ? hooked : withOwners(hooked, previous, owners(defaulted))
   const differs = completed === object ? difference : differenceOf(completed, previous)
   const isDesired = differs.content || (differs.status && !served.model.subresources.status)
@@ -235,6 +235,20 @@ function unindexedDraft(object: BareObject, stored: StoredObject): Draft {
     isIndexed: false,
     warnings: [],
   }
+}
+
+/** Completes an object by the model's hook. The schema's defaults may have made it too large for that. */
+function withHook(
+  served: ServedModel,
+  object: BareObject,
+  previous: BareObject | undefined,
+  scope: Scope,
+  causes: Causes,
+): BareObject {
+  if (served.model.default === undefined) return object
+  checkParts(object, previous, causes)
+  if (causes.stops) throw invalid(served, object.metadata.name, causes)
+  return served.schemas.prune(runDefaultHook(served, object, previous, scope))
 }
 
 /** Merges stored and sent content. With the status subresource each of the two paths changes only its own part. */
