@@ -1,8 +1,9 @@
 import { ApiError, errorMessage } from '@setpoint/controller-runtime/api'
+import { echo } from '@setpoint/controller-runtime/internal'
 import { formatPath } from './field-path.ts'
 import { countParts, duplicateJsonFields, findJsonError, inspectJson } from './json-text.ts'
 import { objectLimits, partsName } from './object-limits.ts'
-import { positionAt, shorten } from './text-position.ts'
+import { positionAt } from './text-position.ts'
 import { type DocumentText, splitDocuments } from './yaml-documents.ts'
 import { inexactNumber, readYaml, YamlError } from './yaml-text.ts'
 
@@ -142,7 +143,7 @@ function decodeJson(text: string): { value: unknown; parts: number } {
   } catch (error) {
     const found = text.length <= maxExplainedUnits ? findJsonError(text) : undefined
     if (found === undefined) {
-      const message = `the body is not valid JSON: ${shorten(errorMessage(error), objectLimits.echoedCharacters)}`
+      const message = `the body is not valid JSON: ${echo(errorMessage(error))}`
       throw new ApiError('BadRequest', message, undefined, { cause: error })
     }
     const { offset, length, problem } = found
