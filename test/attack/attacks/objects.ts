@@ -105,7 +105,7 @@ async function widen(scene: Scene, name: string, count: number): Promise<void> {
 const seedLabel = 'attack.example.com/seed'
 
 export const objectAttacks: readonly Attack[] = [
-  pastBound('100,000 labels', () => ({ metadata: { labels: labels(100_000) } })),
+  pastBound('29,000 labels', () => ({ metadata: { labels: labels(29_000) } })),
   pastBound('150,000 index values', () => ({ spec: { tags: numbered(150_000, n => `${n}`) } })),
   pastBound('120,000 finalizers', () => ({ metadata: { finalizers: numbered(120_000, n => `a/${n}`) } })),
   pastBound('1,000 KiB of annotations', () => ({

@@ -288,7 +288,9 @@ describe('a namespace', () => {
       roleRef: { apiGroup, kind: 'ClusterRole', name: 'view' },
       subjects: Array.from({ length: count }, (_, n) => ({ apiGroup, kind: 'User', name: `u${n}` })),
     })
-    await one.create('RoleBinding', `${name}/a`, binding(roleBoundsDefaults.subjects - 1))
+    const many = roleBoundsDefaults.subjects / 2
+    await one.create('RoleBinding', `${name}/a0`, binding(many))
+    await one.create('RoleBinding', `${name}/a`, binding(many - 1))
     await one.create('RoleBinding', `${name}/b`, binding(0))
     await expect(one.create('RoleBinding', `${name}/c`, binding(0))).rejects.toEqual(
       refused('requested: subjects=1'),
