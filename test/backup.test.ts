@@ -84,8 +84,14 @@ it('a snapshot of etcd restored with the flags of the page gives out no version 
   await restoreSnapshot(snapshot, dataDir, flags.split(' '))
   await etcd.restart()
 
-  expect(await live.closed).toMatchObject({ code: 4410 })
+  // The server was not stopped before, as the page asks. It refuses the other store until it is restarted.
+  await expect.poll(() => items.api.get('/readyz').then(({ status }) => status)).toBe(503)
+  expect(await items.api.get(items.path)).toMatchObject({ status: 503 })
+  await server.restart()
+  await live.closed
   await expect.poll(() => items.api.get('/readyz').then(({ status }) => status)).toBe(200)
+  const resumed = await Watch.open(server.url, `${items.path}?version=${lost.metadata.version}`)
+  expect(await resumed.closed).toMatchObject({ code: 4410 })
   expect((await items.list()).items.map(({ metadata, spec }) => [metadata.name, spec.rank]).sort()).toEqual([
     ['changed', '1'],
     ['kept', '1'],

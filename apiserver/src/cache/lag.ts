@@ -46,7 +46,7 @@ export class Lag {
     if (this.#oldest === undefined) this.stop()
   }
 
-  /** Discards what was reported before: the store may have been replaced by one at a lower revision. */
+  /** Discards what was reported before. */
   restart(position: Revision): void {
     this.stop()
     this.#oldest = undefined

@@ -9,7 +9,7 @@ import { Health } from '../http/health.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
-import { CompactedError, type Storage } from '../storage/index.ts'
+import { CompactedError, type Storage, WrongStoreError } from '../storage/index.ts'
 import { type CacheEvent, historyDefaults } from './history.ts'
 import { Lag } from './lag.ts'
 import { followerDefaults, LogFollower } from './log-follower.ts'
@@ -148,10 +148,7 @@ describe('log follower', () => {
     expect(lost.seen.map(({ next }) => next?.name)).toEqual(['two'])
   })
 
-  it.each([
-    ['the store has compacted their next changes', new CompactedError('compacted')],
-    ['the store was replaced or restored', new CompactedError('another store', { replaced: true })],
-  ])('refuses reads until the caches are rebuilt, because %s', async (reason, failure) => {
+  it('refuses reads until the caches are rebuilt, because the store has compacted the log', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
     const [lost, scan] = [hold(), hold()]
@@ -163,7 +160,7 @@ describe('log follower', () => {
         if (watches++ === 0) {
           await lost.held
           rebuilding = true
-          throw failure
+          throw new CompactedError('compacted')
         }
         yield* storage.watch(prefix, options)
       },
@@ -179,7 +176,7 @@ describe('log follower', () => {
     const cache = await follower.add(served, never)
     await registry.create(served, thing('a'), defaultWriteOptions)
     lost.release()
-    const why = `the caches are being rebuilt, because ${reason}`
+    const why = 'the caches are being rebuilt, because the store has compacted their next changes'
     await expect.poll(() => follower.trouble).toBe(why)
     await expect(gate.pass()).rejects.toMatchObject({ message: expect.stringContaining(why) })
     const { status, text } = await health.ready({ verbose: false, detailed: true })
@@ -193,14 +190,37 @@ describe('log follower', () => {
     await follower.stop()
   })
 
-  it('rebuilds its caches when the store was replaced, whatever its revisions are', async () => {
-    await using lost = await losingLog(new CompactedError('another store', { replaced: true }))
-    const { rooms, follower, cache } = lost
-    await rooms.registry.create(rooms.served, thing('one'), defaultWriteOptions)
-    const current = await lost.forget()
-    await follower.reached(current, AbortSignal.timeout(60_000))
-    expect([lost.resets, lost.seen]).toEqual([1, []])
-    expect(await statesAgree(rooms, cache)).toBe(true)
+  it('keeps its caches and refuses reads while the store is the wrong one', async () => {
+    await using rooms = await openRooms()
+    const { storage, registry, served } = rooms
+    await registry.create(served, thing('a'), defaultWriteOptions)
+    const lost = hold()
+    let isWrong = false
+    const wrong: Storage = {
+      ...bound(storage),
+      async head(options) {
+        if (isWrong) throw new WrongStoreError('another cluster')
+        return storage.head(options)
+      },
+      async *watch() {
+        yield* []
+        await lost.held
+        throw new WrongStoreError('another cluster')
+      },
+    }
+    const follower = new LogFollower({ storage: wrong, log: silentLogger })
+    const gate = new ReadGate(wrong, follower)
+    const health = new Health({ storage: wrong, follower, plugins: () => [] })
+    follower.start()
+    const cache = await follower.add(served, never)
+    isWrong = true
+    lost.release()
+    await expect.poll(() => follower.trouble).toBe('the endpoints lead to the wrong store')
+    await expect(gate.pass()).rejects.toMatchObject({ code: 503 })
+    const { status, text } = await health.ready({ verbose: false, detailed: true })
+    expect([status, text.includes('another cluster')]).toEqual([503, true])
+    expect(cache.store.get('a')?.name).toBe('a')
+    await follower.stop()
   })
 
   it('resumes from its position without a reset when the watch fails for any other reason', async () => {

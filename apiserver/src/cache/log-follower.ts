@@ -3,7 +3,13 @@ import { laterRevision, type ObjectKey, type Revision, zeroRevision } from '@set
 import { type CancelTimer, Yielder } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
-import { type Change, CompactedError, type Storage, type WatchBatch } from '../storage/index.ts'
+import {
+  type Change,
+  CompactedError,
+  type Storage,
+  type WatchBatch,
+  WrongStoreError,
+} from '../storage/index.ts'
 import { CacheLoader } from './cache-loader.ts'
 import type { Entry } from './entry.ts'
 import { FollowingTallies, type FollowingTally } from './following-tallies.ts'
@@ -71,7 +77,7 @@ export class LogFollower {
   #begun = false
   #ready = false
   /** Set when the store no longer has the changes after the position. */
-  #lost: CompactedError | undefined
+  #isLost = false
   /** Counts rebuilds. A cache whose build spans one has missed changes. */
   #epoch = 0
   #trouble = 'the store has not been reached yet'
@@ -229,7 +235,7 @@ export class LogFollower {
       try {
         const { current, written } = await this.#storage.head({ signal })
         if (!this.#begun) this.#begin(current)
-        else if (this.#lost !== undefined) await this.#rebuild(this.#lost, signal)
+        else if (this.#isLost) await this.#rebuild(signal)
         this.#ready = true
         this.#advance(this.#position)
         this.expect(written)
@@ -237,13 +243,12 @@ export class LogFollower {
       } catch (error) {
         if (signal.aborted) return
         this.#ready = false
-        const again = this.#lost !== undefined
+        const again = this.#isLost
         if (error instanceof CompactedError) {
-          // A store that was once found to be replaced stays so.
-          if (this.#lost?.replaced !== true) this.#lost = error
-          const reason = this.#lost.replaced ? 'was replaced or restored' : 'has compacted their next changes'
-          this.#trouble = `the caches are being rebuilt, because the store ${reason}`
-        } else if (!again) this.#trouble = 'the store cannot be reached'
+          this.#isLost = true
+          this.#trouble = 'the caches are being rebuilt, because the store has compacted their next changes'
+        } else if (error instanceof WrongStoreError) this.#trouble = 'the endpoints lead to the wrong store'
+        else if (!again) this.#trouble = 'the store cannot be reached'
         this.#log.warn({ err: error, position: this.#position }, this.#trouble)
         if (again || !(error instanceof CompactedError))
           await sleep(this.#clock, followerDefaults.retryMs, signal).catch(() => {})
@@ -322,16 +327,15 @@ export class LogFollower {
   /**
    * Rebuilds the caches from a snapshot, because the store no longer has the changes since the position. Their watches
    * end with 410, as in Kubernetes.
-   * @throws CompactedError if the snapshot is compacted, or the store is replaced, before the caches are complete.
+   * @throws CompactedError if the snapshot is compacted before the caches are complete; WrongStoreError
    */
-  async #rebuild({ replaced }: CompactedError, signal: AbortSignal): Promise<void> {
+  async #rebuild(signal: AbortSignal): Promise<void> {
     const { current } = await this.#storage.head({ signal })
     const rebuilt: { readonly cache: ModelCache; readonly fresh: ModelCache }[] = []
     for (const cache of this.caches())
       rebuilt.push({ cache, fresh: await this.#loader.load(cache.served, signal, current) })
     // An empty watch fails if the store that was read is not the store that was followed.
-    if (!replaced)
-      for await (const _ of this.#storage.watch(wholeLog, { after: current, until: current, signal })) break
+    for await (const _ of this.#storage.watch(wholeLog, { after: current, until: current, signal })) break
     // Nothing below can fail, so all caches move together.
     this.#epoch++
     for (const { cache, fresh } of rebuilt) {
@@ -339,10 +343,9 @@ export class LogFollower {
       cache.reset(fresh)
     }
     this.#log.info({ from: this.#position, to: current }, 'rebuilt the caches, watches have ended')
-    // A replaced store may be at a lower revision.
     this.#position = current
     this.#known = current
-    this.#lost = undefined
+    this.#isLost = false
     this.#lag.restart(current)
   }
 

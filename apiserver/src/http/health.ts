@@ -1,7 +1,7 @@
 import type { Manager } from '@setpoint/controller-runtime'
 import type { HealthCheck } from '@setpoint/controller-runtime/internal'
 import type { LogFollower } from '../cache/index.ts'
-import type { SpaceWatch, Storage } from '../storage/index.ts'
+import { type SpaceWatch, type Storage, WrongStoreError } from '../storage/index.ts'
 
 export const healthDefaults = Object.freeze({
   /** Milliseconds for the store's part of a readiness check (Kubernetes allows etcd 2 s). */
@@ -107,7 +107,8 @@ export class Health {
           this.#follower.expect(written)
           return undefined
         },
-        () => 'the store cannot be reached',
+        (error: unknown) =>
+          error instanceof WrongStoreError ? error.message : 'the store cannot be reached',
       )
       this.#storeChecked = { at: now, result }
     }

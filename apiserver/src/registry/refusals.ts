@@ -11,6 +11,7 @@ import {
   OutcomeUnknownError,
   StoreFullError,
   StoreUnavailableError,
+  WrongStoreError,
 } from '../storage/index.ts'
 import type { Causes } from './causes.ts'
 
@@ -90,9 +91,13 @@ export function notReady(served: ServedModel, why: string): ApiError {
 /** Converts an error of the store to an ApiError. Returns any other error unchanged. */
 export function fromStorageError(error: unknown): unknown {
   if (error instanceof StoreUnavailableError) {
+    const why =
+      error instanceof WrongStoreError
+        ? 'the endpoints lead to the wrong store, see /readyz?verbose'
+        : 'the store cannot be reached'
     return new ApiError(
       'ServiceUnavailable',
-      'the store cannot be reached: nothing was changed, try again',
+      `${why}: nothing was changed, try again`,
       { retryAfterSeconds },
       { cause: error },
     )

@@ -15,6 +15,7 @@ import type { Revision } from '@setpoint/controller-runtime/api'
  * - A read that starts after a transaction resolved sees it (`get`, `list` without a revision, `head`).
  * - A watch after revision R delivers every later change under its prefix once, in order, in whole revisions, or throws
  *   `CompactedError`. It survives the loss of the connection and of the store.
+ * - All calls concern one store. If it is replaced or restored to an earlier state, they throw `WrongStoreError`.
  * - Every unary call has a deadline and takes an AbortSignal.
  */
 export interface Storage {
@@ -33,7 +34,7 @@ export interface Storage {
 
   /**
    * Delivers the changes under `prefix` after a revision until the signal is aborted.
-   * @throws CompactedError, from the iteration, if changes after `after` have been compacted.
+   * @throws CompactedError, from the iteration, if changes after `after` have been compacted; WrongStoreError
    */
   watch(prefix: string, options: WatchOptions): AsyncIterable<WatchBatch>
 
@@ -161,9 +162,17 @@ export const storageLimits = Object.freeze({
 
 /** The store cannot be reached or timed out, and the call changed nothing. It can be retried. */
 export class StoreUnavailableError extends Error {
-  override readonly name = 'StoreUnavailableError'
+  override readonly name: string = 'StoreUnavailableError'
   /** The log leaves out its stack and cause: an outage is logged for as long as it lasts, and the message says why. */
   readonly isOutage = true
+}
+
+/**
+ * What can be reached is not the store that was used so far, or not one store. The message says what an operator has to
+ * do.
+ */
+export class WrongStoreError extends StoreUnavailableError {
+  override readonly name = 'WrongStoreError'
 }
 
 /** A transaction was sent without a response: it may have been applied, or may still be. */
@@ -174,16 +183,6 @@ export class OutcomeUnknownError extends Error {
 /** The requested revision has been compacted. */
 export class CompactedError extends Error {
   override readonly name = 'CompactedError'
-  /**
-   * True if the store has been replaced by another one or restored from a backup. Earlier revisions then have no
-   * meaning.
-   */
-  readonly replaced: boolean
-
-  constructor(message: string, { replaced = false } = {}) {
-    super(message)
-    this.replaced = replaced
-  }
 }
 
 /** The store has not reached the requested revision. */

@@ -1,4 +1,10 @@
-import { CompactedError, FutureRevisionError, StoreFullError, StoreUnavailableError } from '../contract.ts'
+import {
+  CompactedError,
+  FutureRevisionError,
+  StoreFullError,
+  StoreUnavailableError,
+  WrongStoreError,
+} from '../contract.ts'
 
 /** The gRPC status codes that this folder distinguishes. */
 export const grpcStatus = Object.freeze({
@@ -23,17 +29,20 @@ export class CallError extends Error {
   readonly code: number
   /** Empty if the failure is not that of one member. */
   readonly endpoint: string
+  /** True if the member belongs to another cluster than the one in use. */
+  readonly wrongStore: boolean
   readonly #unsent: boolean
 
   constructor(
     code: number,
     details: string,
     endpoint: string,
-    options?: ErrorOptions & { readonly unsent?: boolean },
+    options?: ErrorOptions & { readonly unsent?: boolean; readonly wrongStore?: boolean },
   ) {
     super(details, options)
     this.code = code
     this.endpoint = endpoint
+    this.wrongStore = options?.wrongStore ?? false
     this.#unsent = options?.unsent ?? false
   }
 
@@ -140,6 +149,7 @@ export function toStorageError(error: CallError): Error {
   if (tooLargeTexts.test(message)) return new RangeError(message, options)
   if (code === grpcStatus.invalidArgument && /too many operations|duplicate key/.test(message))
     return new RangeError(message, options)
+  if (error.wrongStore) return new WrongStoreError(message, options)
   const hint = hints.find(([text]) => text.test(`${error.endpoint}: ${message}`))?.[1]
   return new StoreUnavailableError(`${place}: ${message}${hint === undefined ? '' : `; ${hint}`}`, options)
 }

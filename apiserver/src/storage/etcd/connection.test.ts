@@ -260,7 +260,7 @@ describe('the endpoints of one member', () => {
     const { endpoint } = await fakeEtcd(() => {})
     const warnings: unknown[] = []
     const log = { ...silentLogger, warn: (fields: unknown) => void warnings.push(fields) }
-    const endpoints = new Endpoints([endpoint], {}, log)
+    const endpoints = new Endpoints([endpoint], { probe: range.key }, log)
     cleanups.push(() => endpoints.close())
     const until = performance.now() + 100
     const failures = Array.from({ length: 20 }, () =>
@@ -280,7 +280,7 @@ describe('a connection with a login', () => {
   function connectionWithLogin(endpoint: string): Connection {
     const own = connectionTo(endpoint)
     const credentials = { user: 'root', password: 'secret' }
-    const login = new Login(credentials, request => own.authenticate(request, patience()))
+    const login = new Login(credentials, async request => (await own.authenticate(request, patience())).token)
     return connectionTo(endpoint, { login })
   }
   const stale = (call: FakeCall) => call.fail(16, 'etcdserver: invalid auth token')

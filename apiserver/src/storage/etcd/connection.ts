@@ -2,14 +2,26 @@ import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { IWatchCreateRequest, IWatchResponse } from 'etcd3'
 import { CallError, grpcStatus } from './call-error.ts'
 import { type EtcdChannel, EtcdClient, type Metadata, type Method, type TlsOptions } from './client.ts'
+import type { ClusterMember } from './cluster.ts'
 import type { Login } from './login.ts'
-import { type CallLimits, UnaryCall } from './unary-call.ts'
+import { checkedHeader } from './messages.ts'
+import { type CallLimits, states, UnaryCall } from './unary-call.ts'
 
 export interface ConnectionOptions {
   /** Read for each new connection, so renewed certificates apply from then on. */
   readonly tls?: TlsOptions
   /** Gives the token that calls carry. */
-  readonly login?: Login
+  readonly login?: Pick<Login, 'token'>
+  /** Asked before the first call over each TCP connection. */
+  readonly membership?: Membership
+}
+
+/** Decides whether a member is one of the cluster in use. */
+export interface Membership {
+  /** A key that the user may read. */
+  readonly probe: Buffer
+  /** @throws CallError if the member must not be used */
+  admit(member: ClusterMember): Promise<void>
 }
 
 export interface WatchStream extends AsyncIterable<IWatchResponse> {
@@ -32,12 +44,15 @@ export class Connection {
   #channel: EtcdChannel | undefined
   /** The metadata with the latest token. */
   #signed: { readonly token: string; readonly metadata: Metadata } | undefined
+  /** True while calls need not ask whether the member belongs to the cluster. */
+  #isAdmitted: boolean
   #state: 'open' | 'retired' | 'closed' = 'open'
 
   /** @throws CallError if the certificates are invalid. */
   constructor(endpoint: string, options: ConnectionOptions) {
     this.endpoint = endpoint
     this.#options = options
+    this.#isAdmitted = options.membership === undefined
     this.#tls = options.tls && { ...options.tls }
     try {
       this.#client = new EtcdClient(endpoint, this.#tls)
@@ -58,6 +73,7 @@ export class Connection {
     this.#users += 1
     try {
       const channel = this.#channel ?? (await this.#open())
+      if (!this.#isAdmitted) await this.#admit(channel, limits)
       return await this.#sendSigned(channel, method(channel), request, limits)
     } finally {
       this.#users -= 1
@@ -83,14 +99,44 @@ export class Connection {
     }
   }
 
-  /** Logs in over this connection, and returns the token. @throws CallError */
+  /** Lets calls pass until the TCP connection ends: the next one may lead to another cluster. */
+  async #admit(channel: EtcdChannel, limits: CallLimits): Promise<void> {
+    const { membership } = this.#options
+    if (membership === undefined) return
+    try {
+      await membership.admit(await this.#identify(channel, membership.probe, limits))
+    } catch (error) {
+      const { code, wrongStore } = CallError.from(error, this.endpoint)
+      throw this.#unsent(code, error, wrongStore)
+    }
+    const grpc = channel.client.getChannel()
+    if (grpc.getConnectivityState(false) !== states.ready) return
+    this.#isAdmitted = true
+    grpc.watchConnectivityState(states.ready, Number.POSITIVE_INFINITY, () => {
+      this.#isAdmitted = false
+    })
+  }
+
+  /** Makes a read that the member responds to by itself. */
+  async #identify(channel: EtcdChannel, key: Buffer, limits: CallLimits): Promise<ClusterMember> {
+    const { header } = await this.#sendSigned(channel, channel.range, { key, serializable: true }, limits)
+    return { endpoint: this.endpoint, cluster: checkedHeader(header).cluster_id }
+  }
+
+  /** Returns the member that this connection leads to. @throws CallError */
+  async member(key: Buffer, limits: CallLimits): Promise<ClusterMember> {
+    return this.#identify(this.#channel ?? (await this.#open()), key, limits)
+  }
+
+  /** Logs in over this connection. @throws CallError */
   async authenticate(
     request: { readonly name: string; readonly password: string },
     limits: CallLimits,
-  ): Promise<string> {
+  ): Promise<{ readonly token: string; readonly member: ClusterMember }> {
     const channel = this.#channel ?? (await this.#open())
-    const { token } = await this.#send(channel, channel.authenticate, request, channel.metadata, limits)
-    return token
+    const { authenticate, metadata } = channel
+    const { token, header } = await this.#send(channel, authenticate, request, metadata, limits)
+    return { token, member: { endpoint: this.endpoint, cluster: checkedHeader(header).cluster_id } }
   }
 
   /**
@@ -100,6 +146,7 @@ export class Connection {
   async watch(request: IWatchCreateRequest, limits: CallLimits): Promise<WatchStream> {
     const channel = this.#channel ?? (await this.#open())
     const { client, watch } = channel
+    if (!this.#isAdmitted) await this.#admit(channel, limits)
     const { login } = this.#options
     const metadata = login ? this.#sign(channel, await this.#token(login, limits)) : channel.metadata
     if (this.closed) throw this.#unsent(grpcStatus.unavailable, 'the connection is closed')
@@ -156,7 +203,7 @@ export class Connection {
   }
 
   /** @param stale see `Login.token` */
-  async #token(login: Login, limits: CallLimits, stale?: string): Promise<string> {
+  async #token(login: Pick<Login, 'token'>, limits: CallLimits, stale?: string): Promise<string> {
     const token = login.token(stale)
     if (typeof token === 'string') return token
     try {
@@ -191,8 +238,9 @@ export class Connection {
     return call.send(method, request, metadata).finally(() => this.#calls.delete(call))
   }
 
-  #unsent(code: number, reason: unknown): CallError {
-    return new CallError(code, errorMessage(reason), this.endpoint, { cause: reason, unsent: true })
+  #unsent(code: number, reason: unknown, wrongStore = false): CallError {
+    const options = { cause: reason, unsent: true, wrongStore }
+    return new CallError(code, errorMessage(reason), this.endpoint, options)
   }
 }
 

@@ -16,6 +16,10 @@ export const etcdDefaults = Object.freeze({
    * notices a stalled member sooner.
    */
   loginMs: 15_000,
+  /** How long the other members have to say which cluster they belong to, before the first call. */
+  meetMs: 1_000,
+  /** How long members of several clusters are not asked again. */
+  meetPauseMs: 1_000,
   /** How long a login that etcd rejected is not tried again. */
   loginPauseMs: 1_000,
   /** How often a transaction is sent again after a look-up found that it did not happen, or another fence refused it. */

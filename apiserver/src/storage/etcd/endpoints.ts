@@ -2,13 +2,16 @@ import type { Logger } from '@setpoint/controller-runtime'
 import { resendPauseMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
 import type { EtcdChannel, Method } from './client.ts'
-import { Connection, type ConnectionOptions } from './connection.ts'
+import { Cluster, type ClusterMember } from './cluster.ts'
+import { Connection, type ConnectionOptions, type Membership } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { type Credentials, Login } from './login.ts'
 import type { CallLimits } from './unary-call.ts'
 
 export interface EndpointsOptions extends Pick<ConnectionOptions, 'tls'> {
   readonly auth?: Credentials
+  /** A key that the user may read. */
+  readonly probe: Buffer
 }
 
 /** Picks a method from `methods`. */
@@ -21,7 +24,13 @@ type Choose<Request, Response> = (channel: EtcdChannel) => Method<Request, Respo
 export class Endpoints {
   readonly #addresses: readonly string[]
   readonly #tls: ConnectionOptions['tls']
+  readonly #options: ConnectionOptions
+  readonly #auth: Credentials | undefined
   readonly #login: Login | undefined
+  readonly #cluster: Cluster
+  readonly #membership: Membership
+  /** Asks all members for their cluster. Its failure is kept for `meetPauseMs`. */
+  #meeting: Promise<void> | undefined
   readonly #log: Logger | undefined
   readonly #connections = new Set<Connection>()
   /** The connections that calls share, by the index of their member. */
@@ -30,13 +39,17 @@ export class Endpoints {
   #closed = false
 
   /** @throws RangeError if there is no address, or one has a path, user or unknown scheme. */
-  constructor(addresses: readonly string[], { tls, auth }: EndpointsOptions, log: Logger | undefined) {
+  constructor(addresses: readonly string[], { tls, auth, probe }: EndpointsOptions, log: Logger | undefined) {
     if (addresses.length === 0) throw new RangeError('at least one etcd endpoint is needed')
     this.#addresses = addresses.map(address => parseEndpoint(address, tls !== undefined))
     if (new Set(this.#addresses.map(address => address.startsWith('https:'))).size > 1)
       throw new RangeError('etcd endpoints must be all http or all https')
     this.#tls = tls
+    this.#auth = auth
+    this.#cluster = new Cluster(log)
+    this.#membership = { probe, admit: member => this.#admit(member) }
     this.#login = auth && new Login(auth, request => this.#authenticate(request))
+    this.#options = { tls, login: this.#login, membership: this.#membership }
     this.#log = log
     // Random, so that several servers do not all use the first member.
     this.#index = Math.floor(Math.random() * this.#addresses.length)
@@ -55,6 +68,7 @@ export class Endpoints {
     request: Request,
     limits: CallLimits,
   ): Promise<Response> {
+    let wrong: CallError | undefined
     for (let left = this.#addresses.length; ; ) {
       const connection = this.#connectionTo(this.#index)
       try {
@@ -62,8 +76,10 @@ export class Endpoints {
       } catch (error) {
         if (!(error instanceof CallError)) throw error
         if (error.lost) this.failed(connection.endpoint, error, connection)
+        if (error.wrongStore) wrong = error
         left -= 1
-        if (left === 0 || this.#closed || !error.unsent || error.code !== grpcStatus.unavailable) throw error
+        if (left === 0 || this.#closed || !error.unsent || error.code !== grpcStatus.unavailable)
+          throw wrong ?? error
       }
     }
   }
@@ -85,6 +101,7 @@ export class Endpoints {
     let open = 0
     let lost = 0
     let leaderless = 0
+    let wrong: CallError | undefined
     let timer: NodeJS.Timeout | undefined
     let onAbort = () => {}
     const response = new Promise<Response>((resolve, reject) => {
@@ -108,10 +125,12 @@ export class Endpoints {
             open -= 1
             if (!(error instanceof CallError) || ended.signal.aborted) return reject(error)
             if (error.lost) this.failed(connection.endpoint, error, connection)
+            // Says more than that the others cannot be reached.
+            if (error.wrongStore) wrong = error
             const isOver = this.#closed || performance.now() >= until
             if (error.leaderless && !isOver) return later(resendPauseMs(leaderless++))
             if (error.lost && !isOver && ++lost < this.#addresses.length) return next()
-            if (!error.lost || open === 0) reject(error)
+            if (!error.lost || open === 0) reject(wrong ?? error)
           })
         later(hedgeMs)
       }
@@ -186,21 +205,68 @@ export class Endpoints {
     return connection
   }
 
-  #dial(index: number, { login } = { login: this.#login }): Connection {
+  #dial(index: number, options: ConnectionOptions = this.#options): Connection {
     const address = this.#addresses[index]
     if (address === undefined || this.#closed)
       throw new CallError(grpcStatus.unavailable, 'the storage is closed', address ?? '', { unsent: true })
     for (const old of this.#connections) if (old.closed) this.#connections.delete(old)
-    const connection = new Connection(address, { tls: this.#tls, login })
+    const connection = new Connection(address, options)
     this.#connections.add(connection)
     return connection
   }
 
   /** Logs in over a connection of its own, which no caller closes. */
   async #authenticate(request: { readonly name: string; readonly password: string }): Promise<string> {
-    const connection = this.#dial(this.#index, { login: undefined })
+    const connection = this.#dial(this.#index, { tls: this.#tls })
     try {
-      return await connection.authenticate(request, { until: performance.now() + etcdDefaults.loginMs })
+      const limits = { until: performance.now() + etcdDefaults.loginMs }
+      const { token, member } = await connection.authenticate(request, limits)
+      this.#cluster.admit(member)
+      return token
+    } finally {
+      this.hangUp(connection)
+    }
+  }
+
+  async #admit(member: ClusterMember): Promise<void> {
+    this.#meeting ??= this.#meetOthers(member)
+    await this.#meeting
+    this.#cluster.admit(member)
+  }
+
+  async #meetOthers(first: ClusterMember): Promise<void> {
+    const others = this.#addresses.flatMap((address, index) => (address === first.endpoint ? [] : [index]))
+    const members = await Promise.all(others.map(index => this.#memberAt(index)))
+    try {
+      this.#cluster.meet(
+        first,
+        members.flatMap(member => member ?? []),
+      )
+    } catch (error) {
+      const over = () => {
+        this.#meeting = undefined
+      }
+      setTimeout(over, etcdDefaults.meetPauseMs).unref()
+      throw error
+    }
+  }
+
+  /** Returns undefined if the member does not tell. */
+  async #memberAt(index: number): Promise<ClusterMember | undefined> {
+    const token = await this.#login?.token()
+    const login = token === undefined ? undefined : { token: () => token }
+    const connection = this.#dial(index, { tls: this.#tls, login })
+    try {
+      return await connection.member(this.#membership.probe, meetLimits())
+    } catch (error) {
+      if (this.#auth === undefined || !(error instanceof CallError)) return undefined
+      // Another cluster does not know the token, or waits for the log entry that it names.
+      if (!error.staleToken && error.code !== grpcStatus.deadlineExceeded) return undefined
+      const { user: name, password } = this.#auth
+      return await connection.authenticate({ name, password }, meetLimits()).then(
+        ({ member }) => member,
+        () => undefined,
+      )
     } finally {
       this.hangUp(connection)
     }
@@ -211,6 +277,10 @@ export class Endpoints {
     for (const connection of this.#connections) connection.close()
     this.#connections.clear()
   }
+}
+
+function meetLimits(): CallLimits {
+  return { until: performance.now() + etcdDefaults.meetMs }
 }
 
 function parseEndpoint(address: string, tls: boolean): string {

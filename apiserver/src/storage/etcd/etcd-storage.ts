@@ -1,12 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
-import { parseRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import {
+  errorMessage,
+  parseRevision,
+  type Revision,
+  toRevision,
+  zeroRevision,
+} from '@setpoint/controller-runtime/api'
 import type { IRangeRequest, IRangeResponse } from 'etcd3'
 import {
   type CallOptions,
   type KeyValue,
   type ListOptions,
   type ListPage,
+  OutcomeUnknownError,
   type Storage,
   type StoreSpace,
   StoreUnavailableError,
@@ -14,6 +21,7 @@ import {
   type TransactionResult,
   type WatchBatch,
   type WatchOptions,
+  WrongStoreError,
 } from '../contract.ts'
 import type { Fullness } from '../fullness.ts'
 import { resendPauseMs } from './backoff.ts'
@@ -23,13 +31,14 @@ import type { ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
+import { Lineage } from './lineage.ts'
 import type { Credentials } from './login.ts'
 import { spaceOf } from './member-metrics.ts'
 import { checkedHeader, toKeyValue } from './messages.ts'
 import { type LostTransaction, Outcomes, unknown } from './outcome.ts'
 import { decodeTransaction, encodeTransaction, type TipChange, TransactionIds } from './transaction.ts'
 import type { CallLimits } from './unary-call.ts'
-import { type Lineage, Watcher } from './watcher.ts'
+import { Watcher } from './watcher.ts'
 
 /** The operations that are measured: Kubernetes' names, and `head`. */
 export type StorageOperation = 'get' | 'head' | 'list' | 'create' | 'update' | 'delete' | 'compact'
@@ -74,9 +83,7 @@ class EtcdStorage implements Storage {
   readonly #ids = new TransactionIds()
   readonly #outcomes: Outcomes
   readonly #closing = new AbortController()
-  /** The highest revision seen in any response. A transaction that is sent now can only happen above it. */
-  #seen: Revision = zeroRevision
-  readonly #lineage: Lineage = { mark: undefined }
+  readonly #lineage: Lineage
   #meanPairBytes = etcdDefaults.pageBytes / etcdDefaults.firstRequestItems
 
   constructor(options: EtcdStorageOptions) {
@@ -90,9 +97,11 @@ class EtcdStorage implements Storage {
     this.#observe = options.observe
     this.#fullness = options.fullness
     this.#tls = tls
-    this.#endpoints = new Endpoints(endpoints, { tls, auth }, log)
+    this.#lineage = new Lineage(log)
+    this.#endpoints = new Endpoints(endpoints, { tls, auth, probe: this.#keyspace.tip }, log)
     this.#outcomes = new Outcomes({
       endpoints: this.#endpoints,
+      lineage: this.#lineage,
       keyspace: this.#keyspace,
       ids: this.#ids,
       budgetMs: deadlineMs,
@@ -206,26 +215,34 @@ class EtcdStorage implements Storage {
   > {
     const lost: LostTransaction = {
       id: this.#ids.next(),
-      sentAfter: this.#seen,
+      sentAfter: this.#lineage.seen,
       fence: this.#outcomes.fence,
     }
     const request = encodeTransaction(this.#keyspace, transaction, lost, tip)
     const isRead = transaction.onSuccess.length === 0
+    let decoded: ReturnType<typeof decodeTransaction>
     try {
       const response = isRead
         ? await this.#endpoints.ask(methods.txn, request, limits)
         : await this.#endpoints.send(methods.txn, request, this.#patient(limits))
-      const { result, fence = lost.fence } = decodeTransaction(transaction, response)
-      this.#saw(result.revision)
-      if (fence === lost.fence) return { result }
-      this.#outcomes.heard(fence)
-      const reason = 'the fence moved while another server looked up an outcome'
-      return { failure: new CallError(grpcStatus.unavailable, reason, '', { unsent: true }) }
+      decoded = decodeTransaction(transaction, response)
     } catch (error) {
       const failure = CallError.from(error, '')
       if (isRead) throw failure
       return this.#afterFailure(lost, tip, failure, limits)
     }
+    const { result, fence = lost.fence } = decoded
+    try {
+      this.#lineage.saw(result.revision, lost.sentAfter)
+    } catch (error) {
+      // It has happened, but in another store.
+      if (result.succeeded && !isRead) throw new OutcomeUnknownError(errorMessage(error), { cause: error })
+      throw error
+    }
+    if (fence === lost.fence) return { result }
+    this.#outcomes.heard(fence)
+    const reason = 'the fence moved while another server looked up an outcome'
+    return { failure: new CallError(grpcStatus.unavailable, reason, '', { unsent: true }) }
   }
 
   async #afterFailure(
@@ -259,7 +276,6 @@ class EtcdStorage implements Storage {
       throw unknown(failure)
     }
     if (revision === undefined) return { failure }
-    this.#saw(revision)
     return { result: { succeeded: true, revision } }
   }
 
@@ -351,7 +367,7 @@ class EtcdStorage implements Storage {
   ): Promise<T> {
     return this.#call(operation, key, options, limits =>
       steps(limits).catch(error => {
-        throw CallError.from(error, '')
+        throw error instanceof WrongStoreError ? error : CallError.from(error, '')
       }),
     )
   }
@@ -364,6 +380,7 @@ class EtcdStorage implements Storage {
     steps: (limits: CallLimits) => Promise<T>,
   ): Promise<T> {
     signal?.throwIfAborted()
+    this.#lineage.check()
     const begun = performance.now()
     try {
       return await steps({ until: begun + this.#deadlineMs, signal })
@@ -379,14 +396,11 @@ class EtcdStorage implements Storage {
     request: IRangeRequest,
     limits: CallLimits,
   ): Promise<{ revision: Revision; response: IRangeResponse }> {
+    const before = this.#lineage.seen
     const response = await this.#endpoints.ask(methods.range, request, limits)
     const revision = parseRevision(checkedHeader(response.header).revision)
-    this.#saw(revision)
+    this.#lineage.saw(revision, before)
     return { revision, response }
-  }
-
-  #saw(revision: Revision): void {
-    if (revision > this.#seen) this.#seen = revision
   }
 
   /** etcd bounds a page by items only, so its bytes are estimated from the pairs seen before. */

@@ -14,6 +14,7 @@ import { methods } from './client.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
 import type { Keyspace } from './keyspace.ts'
+import type { Lineage } from './lineage.ts'
 import { checkedHeader } from './messages.ts'
 import type { TransactionIds } from './transaction.ts'
 import type { CallLimits } from './unary-call.ts'
@@ -69,6 +70,7 @@ interface Batch {
  */
 export class Outcomes {
   readonly #endpoints: Endpoints
+  readonly #lineage: Lineage
   readonly #keyspace: Keyspace
   readonly #ids: TransactionIds
   readonly #budgetMs: number
@@ -81,6 +83,7 @@ export class Outcomes {
 
   constructor(options: {
     endpoints: Endpoints
+    lineage: Lineage
     keyspace: Keyspace
     ids: TransactionIds
     /** How long a look-up tries while etcd does not respond, in milliseconds. */
@@ -88,6 +91,7 @@ export class Outcomes {
     closing: AbortSignal
   }) {
     this.#endpoints = options.endpoints
+    this.#lineage = options.lineage
     this.#keyspace = options.keyspace
     this.#ids = options.ids
     this.#budgetMs = options.budgetMs
@@ -113,8 +117,6 @@ export class Outcomes {
       const { until, happened } = await unlessAborted(this.#join(lost), signal)
       const revision = happened.get(lost.id.toString('hex'))
       if (revision !== undefined) return revision
-      if (until <= lost.sentAfter)
-        throw new CallError(grpcStatus.unavailable, 'the store is behind the one that it was sent to', '')
       if (until > lost.fence) return undefined
       // It compares a newer fence: two attempts to put the fence have overtaken each other.
     }
@@ -165,7 +167,6 @@ export class Outcomes {
     }
     const after = toRevision(Math.min(...lost.map(({ sentAfter }) => sentAfter)))
     const ids = new Set(lost.map(({ id }) => id.toString('hex')))
-    if (after >= until) return { until, happened: new Map() }
     const replay = { range: { key: this.#keyspace.tip }, after, until, ids }
     const happened = await this.#whileLost(signal, () => this.#replay(replay, signal))
     return { until, happened }
@@ -189,8 +190,10 @@ export class Outcomes {
     const value = this.#ids.next()
     const success = [this.#keyspace.fence, this.#keyspace.tip].map(key => ({ request_put: { key, value } }))
     const limits = { until, signal }
+    const before = this.#lineage.seen
     const response = await this.#endpoints.ask(methods.txn, { success }, limits, etcdDefaults.fenceHedgeMs)
     const revision = parseRevision(checkedHeader(response.header).revision)
+    this.#lineage.saw(revision, before)
     this.#fence = laterRevision(this.#fence, revision)
     return revision
   }

@@ -2,7 +2,7 @@ import { CallError, grpcStatus } from './call-error.ts'
 import type { GrpcClient, Metadata, Method } from './client.ts'
 
 /** grpc-js's connectivity states that matter here. */
-const states = Object.freeze({ idle: 0, connecting: 1, shutdown: 4 })
+export const states = Object.freeze({ idle: 0, connecting: 1, ready: 2, shutdown: 4 })
 
 /** When a call ends at the latest. */
 export interface CallLimits {

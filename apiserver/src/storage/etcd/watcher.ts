@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
-import { parseRevision, type Revision, toRevision } from '@setpoint/controller-runtime/api'
+import { parseRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { IEvent, IKeyValue, IRangeRequest, IRangeResponse, IWatchResponse } from 'etcd3'
-import { type Change, CompactedError, type WatchBatch } from '../contract.ts'
+import { type Change, CompactedError, type WatchBatch, WrongStoreError } from '../contract.ts'
 import { backoffMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
 import { methods } from './client.ts'
@@ -10,6 +10,7 @@ import type { Connection, WatchStream } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
+import type { Lineage } from './lineage.ts'
 import { checkedHeader, toKeyValue } from './messages.ts'
 import type { CallLimits } from './unary-call.ts'
 
@@ -26,23 +27,8 @@ export interface WatcherOptions {
   /** Ends the watch without an error. */
   readonly signal: AbortSignal
   readonly log: Logger | undefined
-  /** Shared by the watches of one storage, so a later watch notices that the store was replaced. */
+  /** Shared by all calls and watches of one storage. */
   readonly lineage: Lineage
-}
-
-/**
- * Identifies the store that was followed so far. Only watches without an end update it. A replay just compares: if it
- * noted a replaced store, the watch that follows the log would not notice.
- */
-export interface Lineage {
-  mark: StoreMark | undefined
-  /** The tip at the position of the watch of the whole log. Its value identifies the transaction that put it. */
-  tip?: { readonly position: Revision; readonly pair: IKeyValue | undefined }
-}
-
-interface StoreMark {
-  readonly cluster: string
-  readonly term: number
 }
 
 /**
@@ -50,7 +36,8 @@ interface StoreMark {
  *
  *     connecting --history checked, stream opened--> streaming --stream ends, member silent--> pausing --back-off--> connecting
  *         |                                             |
- *         +--store was replaced or went back------------+------cancelled: compacted--> ends with CompactedError
+ *         +--compacted----------------------------------+------cancelled: compacted--> ends with CompactedError
+ *         +--store was replaced or went back--> ends with WrongStoreError
  *
  * Invariant: `#position` is the revision up to which every change has been delivered, and no later one. It moves only
  * with delivered changes, and with the empty responses that mark a watcher as caught up. It never moves
@@ -73,10 +60,11 @@ export class Watcher {
     this.#followsTip = Keyspace.coversOwn(options.prefix) && options.until === undefined
   }
 
-  /** @throws CompactedError */
+  /** @throws CompactedError, WrongStoreError */
   async *batches(): AsyncGenerator<WatchBatch, void, undefined> {
-    const { endpoints, signal, log } = this.#options
+    const { endpoints, lineage, signal, log } = this.#options
     while (!signal.aborted) {
+      lineage.check()
       let connection: Connection | undefined
       try {
         connection = endpoints.dial()
@@ -84,7 +72,7 @@ export class Watcher {
         return
       } catch (error) {
         if (signal.aborted) return
-        if (error instanceof CompactedError) throw error
+        if (error instanceof CompactedError || error instanceof WrongStoreError) throw error
         const failure = CallError.from(error, connection?.endpoint ?? '')
         if (failure.lost) endpoints.failed(failure.endpoint, failure)
         log?.warn(
@@ -129,6 +117,7 @@ export class Watcher {
         silence.reading = false
         if (isReplay(response.events, start)) await this.#checkHistory(connection, this.#position)
         this.#position = batch.revision
+        this.#options.lineage.saw(batch.revision, zeroRevision)
         this.#noteTip()
         yield batch
         if (batch.revision >= end) return
@@ -204,12 +193,12 @@ export class Watcher {
       response = await this.#ask(connection, { key: keyspace.tip, revision: position })
     } catch (error) {
       if (!(error instanceof CallError) || error.code !== grpcStatus.outOfRange) throw error
-      if (error.message.includes('future'))
-        throw new CompactedError(
-          `this store has not reached revision ${position}, up to which it was followed`,
-          { replaced: true },
-        )
-      // The rejection has no header, so it may come from a replaced store: ask which store this is.
+      if (error.message.includes('future')) {
+        const unreached = `it has not reached revision ${position}`
+        if (position <= lineage.seen) throw lineage.isReplaced(unreached)
+        throw new CompactedError(`the changes after revision ${position} are unknown: ${unreached}`)
+      }
+      // The rejection has no revision.
       await this.#ask(connection, { key: keyspace.tip })
       throw new CompactedError(`the changes after revision ${position} are compacted`)
     }
@@ -218,10 +207,7 @@ export class Watcher {
       const [tip] = response.kvs
       // The tip of a fragment may belong to a revision after the position.
       if (known && parseRevision(known.mod_revision) <= position && !tip?.value.equals(known.value)) {
-        delete lineage.tip
-        throw new CompactedError(`this store has other changes up to revision ${position}`, {
-          replaced: true,
-        })
+        throw lineage.isReplaced(`it has other changes up to revision ${position}`)
       }
       this.#tip ??= tip
       this.#noteTip()
@@ -233,21 +219,13 @@ export class Watcher {
     if (this.#followsTip) this.#options.lineage.tip = { position: this.#position, pair: this.#tip }
   }
 
-  /** Makes a linearizable read, and checks its header. @throws CompactedError if the store was replaced. */
+  /** Makes a linearizable read. @throws CallError, WrongStoreError */
   async #ask(connection: Connection, request: IRangeRequest): Promise<IRangeResponse> {
-    const { lineage, signal, until } = this.#options
-    // Taken before the request: a slow response may come from an earlier term than one seen meanwhile.
-    const known = lineage.mark
+    const { lineage, signal } = this.#options
+    // Taken before the request: a slow response may come after others that were sent later.
+    const before = lineage.seen
     const response = await connection.call(methods.range, request, probeLimits(signal))
-    const header = checkedHeader(response.header)
-    const mark = { cluster: header.cluster_id, term: Number(header.raft_term) }
-    if (until === undefined) lineage.mark = mark
-    if (known && (mark.cluster !== known.cluster || mark.term < known.term)) {
-      throw new CompactedError(
-        `this is another store than the one followed up to revision ${this.#position}`,
-        { replaced: true },
-      )
-    }
+    lineage.saw(parseRevision(checkedHeader(response.header).revision), before)
     return response
   }
 }
