@@ -77,6 +77,8 @@ describe.each(settings)('@kubernetes/client-node, with our kubeconfig, on $title
     const secret = await core.createNamespacedSecret({ namespace: 'a', body })
     expect(secret).toMatchObject({ kind: 'Secret', data: { a: 'MQ==' } })
     expect((await core.listNamespacedSecret({ namespace: 'a' })).items).toHaveLength(1)
+    const deleted = await core.deleteNamespacedSecret({ namespace: 'a', name: 'key' })
+    expect(deleted).toMatchObject({ status: 'Success', details: { name: 'key', uid: secret.metadata?.uid } })
     const places = { group: 'places.example.com', version: 'v1', plural: 'places' }
     const apply = (namespace: string, owner: string) =>
       objects.patchNamespacedCustomObject(

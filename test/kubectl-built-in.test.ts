@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Collection } from './support/api.ts'
+import { Collection, objectOf } from './support/api.ts'
 import { ClientWorld, settings } from './support/client-world.ts'
 import { fieldsOf } from './support/json.ts'
 import { namespacesOf } from './support/kinds.ts'
@@ -155,6 +155,19 @@ describe.each(settings)('kubectl $kubectl on $title', setting => {
     expect(await run('describe', 'secret', 'key')).toMatch(/Data\n=+\na: +1 bytes?/)
     expect(await run('delete', 'cm,secret,sa', '--all')).toContain('configmap "settings" deleted')
     expect(await run('get', 'cm')).toBe('')
+  })
+
+  it('deletes a secret, and waits for its finalizers', async () => {
+    const held = '/api/v1/namespaces/default/secrets/held'
+    await create('Secret', 'held')
+    await world.api.mergePatch(held, { metadata: { finalizers: ['example.com/hold'] } })
+    const deleting = run('delete', 'secret', 'held')
+    await expect
+      .poll(async () => objectOf(await world.api.get(held)).metadata.deletionTimestamp)
+      .toBeDefined()
+    await world.api.mergePatch(held, { metadata: { finalizers: null } })
+    expect(await deleting).toMatch(/^secret "held" deleted/)
+    expect((await world.api.get(held)).status).toBe(404)
   })
 
   it('waits for a field', async () => {

@@ -120,7 +120,7 @@ describe.each(['in the process', 'over HTTP'])('a client %s', place => {
     expect(patched.spec).toEqual({ room: '3', drawers: 2 })
     expect((await client.updateStatus(Desk, { ...patched, status: { open: 1 } })).status).toEqual({ open: 1 })
     await client.inNamespace('a').patchStatus(Desk, 'x', { open: 2 })
-    expect((await client.delete(Desk, 'a/x')).status).toEqual({ open: 2 })
+    expect((await client.delete(Desk, 'a/x'))?.status).toEqual({ open: 2 })
   })
 
   test('creates or updates in its namespace', async () => {

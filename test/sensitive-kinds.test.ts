@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type Answer, Collection, refusalOf } from './support/api.ts'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Answer, Collection, objectOf, refusalOf } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
 import { pluginStates } from './support/plugins.ts'
 import { eventually, startWorld, type World } from './support/worlds.ts'
 
@@ -123,4 +124,64 @@ it('the 409 for a conflict of managers of a sensitive kind names the list and no
     expect.objectContaining({ field: '.spec.map.value' }),
   ])
   expect(answer.text).not.toContain('4711')
+})
+
+describe('the response to a DELETE of a sensitive kind', () => {
+  const table = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+  const statusOf = (details: object) => ({
+    ...{ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success' },
+    details,
+  })
+
+  it.each([
+    ['a kind of a plugin', 'safes.example.com/v1', 'Safe', 'safes', { spec: { set: [code] } }],
+    ['another version of it', 'safes.example.com/v1beta1', 'Safe', 'safes', { spec: {} }],
+    ['Secrets', 'v1', 'Secret', 'secrets', { stringData: { code } }],
+  ])('shows nothing of the object: %s', async (_case, apiVersion, kind, plural, content) => {
+    const [group] = apiVersion.includes('/') ? apiVersion.split('/') : []
+    const path =
+      group === undefined ? `/api/v1/namespaces/default/${plural}` : `/apis/${apiVersion}/${plural}`
+    const metadata = { annotations: { code }, finalizers: ['example.com/hold'] }
+    const add = async (name: string) =>
+      objectOf(
+        await world.api.post(path, { apiVersion, kind, metadata: { ...metadata, name }, ...content }),
+        201,
+      )
+    const { uid } = (await add('deleted')).metadata
+    const details = { name: 'deleted', ...(group && { group }), kind: plural, uid }
+    const at = `${path}/deleted`
+    const answers = [
+      await world.api.delete(`${at}?dryRun=All`),
+      await world.api.request('DELETE', `${at}?dryRun=All`, undefined, { headers: { accept: table } }),
+      await world.api.delete(at),
+      await world.api.delete(at),
+    ]
+    for (const answer of answers) {
+      expect(answer.status).toBe(200)
+      expect(answer.body).toEqual(statusOf(details))
+    }
+    expect(objectOf(await world.api.get(at)).metadata.deletionTimestamp).toBeDefined()
+    await world.api.mergePatch(at, { metadata: { finalizers: null } })
+    expect((await world.api.get(at)).status).toBe(404)
+    await add('other')
+    const collection = await world.api.delete(path)
+    expect([collection.status, collection.body]).toEqual([
+      200,
+      statusOf({ ...(group && { group }), kind: plural }),
+    ])
+    expect(objectOf(await world.api.get(`${path}/other`)).metadata.deletionTimestamp).toBeDefined()
+    await world.api.mergePatch(`${path}/other`, { metadata: { finalizers: null } })
+  })
+
+  it('is what the OpenAPI document says', async () => {
+    const document = await world.api.get('/openapi/v3/apis/safes.example.com/v1')
+    const path = '/apis/safes.example.com/v1/safes'
+    for (const at of [path, `${path}/{name}`]) {
+      let response: unknown = document.body
+      for (const key of ['paths', at, 'delete', 'responses', '200', 'content'])
+        response = fieldsOf(response)[key]
+      expect(JSON.stringify(response)).toMatch(/"#\/components\/schemas\/[\w.]+\.Status"/)
+      expect(JSON.stringify(response)).not.toContain('Safe')
+    }
+  })
 })

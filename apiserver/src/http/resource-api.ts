@@ -40,6 +40,7 @@ import {
   type WriteResult,
 } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
+import { deletionStatus } from './deletion-response.ts'
 import { MethodNotAllowedError } from './error-response.ts'
 import { listBody, plainList } from './list-response.ts'
 import { respondToReview, reviewMethods } from './review-api.ts'
@@ -129,7 +130,9 @@ export class ResourceApi {
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     if (served.review !== undefined) return respondToReview(served, served.review, request)
     const version = served.versionAt(request.path)
-    const response = inView(await this.#respond(served, version, request), request)
+    const plain = await this.#respond(served, version, request)
+    const isStatus = served.model.sensitive && request.method === 'DELETE'
+    const response = isStatus ? plain : inView(plain, request)
     if (served.rules?.takesEffectAtOnce && request.method !== 'GET' && request.method !== 'HEAD')
       await this.#takeEffect(served)
     return version.warning === undefined ? response : withWarning(response, version.warning)
@@ -199,7 +202,7 @@ export class ResourceApi {
     if (method === 'DELETE' && scope === 'object') {
       const { deletion, options } = await readDeleteParameters(request)
       const result = await this.#registry.delete(served, key, deletion, { ...options, version })
-      return written(200, result)
+      return served.model.sensitive ? deletionStatus(served, result.bytes) : written(200, result)
     }
     throw new MethodNotAllowedError(method, scope === 'status' ? statusMethods : nameMethods)
   }
@@ -346,11 +349,13 @@ export class ResourceApi {
 
   /**
    * Deletes the objects that a list would return, until the client disconnects. The response has the first ones that were
-   * deleted.
+   * deleted, unless their kind is sensitive.
    */
   async #deleteCollection(cache: ModelCache, as: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
     const { deletion, options } = await readDeleteParameters(request)
     const keys = await this.#keysOf(cache, request)
+    const { sensitive } = cache.served.model
+    const most = sensitive ? 0 : answerDefaults.deleted
     const shown: { at: number; bytes: Buffer }[] = []
     let count = 0
     await deleteAll({
@@ -362,10 +367,11 @@ export class ResourceApi {
       turn: () => request.turn?.(),
       deleted({ bytes }, at) {
         count++
-        if (shown.length < answerDefaults.deleted) shown.push({ at, bytes })
+        if (shown.length < most) shown.push({ at, bytes })
       },
     })
     const version = await this.#gate.pass(request.signal)
+    if (sensitive) return deletionStatus(cache.served, undefined)
     const form = request.view?.list ?? plainList(as)
     const remaining = count - shown.length
     const chunk = remaining === 0 ? {} : { remainingItemCount: remaining }

@@ -125,7 +125,9 @@ export class KindOperations {
       ],
       requestBody: this.#deleteBody(),
       responses: {
-        '200': list('The first 500 of the deleted objects.', listNameOf(this.#of)),
+        '200': this.#isSensitive
+          ? deleted
+          : list('The first 500 of the deleted objects.', listNameOf(this.#of)),
         ...errorRefs(400, 409, 413, 415, 422, 504),
       },
     })
@@ -164,7 +166,9 @@ export class KindOperations {
       ),
       requestBody: this.#deleteBody(),
       responses: {
-        '200': this.#object('The object as it was deleted, or as it waits for its finalizers.'),
+        '200': this.#isSensitive
+          ? deleted
+          : this.#object('The object as it was deleted, or as it waits for its finalizers.'),
         ...errorRefs(400, 409, 413, 415, 422, 504),
       },
     })
@@ -188,6 +192,10 @@ export class KindOperations {
 
   patchStatus(): JsonObject {
     return this.#patch(`Change parts of the status of a ${this.#kind}`, 'Status')
+  }
+
+  get #isSensitive(): boolean {
+    return this.#of.served.model.sensitive
   }
 
   get #kind(): string {
@@ -267,6 +275,12 @@ export class KindOperations {
     const events = { schema: refTo('schemas', metaName('WatchEvent')) }
     return { ...response, content: { ...content, 'text/event-stream': events } }
   }
+}
+
+/** Of a sensitive kind. */
+const deleted = {
+  description: 'A Status with the name and uid. Nothing of a sensitive object is shown.',
+  content: { 'application/json': mediaOf(metaName('Status')) },
 }
 
 interface ObjectResponse extends JsonObject {

@@ -131,13 +131,13 @@ const listMeta = {
 
 const status = {
   type: 'object',
-  description: 'The body of every error response.',
-  required: ['kind', 'apiVersion', 'status', 'message', 'reason', 'code'],
+  description: 'The body of every error response, and of the response to a DELETE of a sensitive kind.',
+  required: ['kind', 'apiVersion', 'status'],
   properties: {
     kind,
     apiVersion,
     metadata: { type: 'object', description: 'Empty.', additionalProperties: true },
-    status: text('Failure.'),
+    status: text('Failure, or Success of a DELETE. Only a failure has a message, a reason and a code.'),
     message: text('For people. It may change; decide by the reason.'),
     reason: text('Why the request failed.', { enum: Object.keys(statusReasons) }),
     code: { type: 'integer', format: 'int32', description: 'The HTTP status code.' },
@@ -147,7 +147,7 @@ const status = {
 
 const statusDetails = {
   type: 'object',
-  description: 'The subject of a failed request, and its causes.',
+  description: 'The subject of the request, and the causes of a failure.',
   properties: {
     group: text('The group of the kind.'),
     kind: text('The plural of the kind.'),

@@ -206,10 +206,11 @@ export interface Client {
     options?: ApplyOptions,
   ): Promise<T>
   /**
-   * Deletes an object, or marks it as deleting if it has finalizers. Returns its last state.
+   * Deletes an object, or marks it as deleting if it has finalizers. Returns its last state, or undefined for a sensitive
+   * kind, whose objects are only shown to those who may read them.
    * @throws ApiError NotFound, Conflict.
    */
-  delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T>
+  delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T | undefined>
   /**
    * Opens one raw watch, which ends with its connection. Use a Watcher or an Informer to survive disconnects.
    */

@@ -19,7 +19,7 @@ import type {
   WriteOutcome,
 } from './client.ts'
 import { createOrUpdate } from './create-or-update.ts'
-import { decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
+import { decodeDeleted, decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
 import type { Mutate } from './draft.ts'
 import { checkOptions, checkPreconditions } from './option-keys.ts'
 import {
@@ -280,20 +280,23 @@ class TransportClient implements Client {
     })
   }
 
-  async delete<T extends ApiObject>(model: Model<T>, name: string, options: DeleteOptions = {}): Promise<T> {
+  async delete<T extends ApiObject>(
+    model: Model<T>,
+    name: string,
+    options: DeleteOptions = {},
+  ): Promise<T | undefined> {
     checkOptions('delete', options)
     const { preconditions, propagationPolicy, dryRun, signal } = options
     checkPreconditions(preconditions)
     const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions, propagationPolicy }
-    return this.#write(
-      model,
-      { dryRun, signal },
-      {
-        method: 'DELETE',
-        path: objectPath(model, name, this.#namespace),
-        body: preconditions || propagationPolicy ? body : undefined,
-      },
-    )
+    const path = objectPath(model, name, this.#namespace)
+    const text = await this.#send({
+      method: 'DELETE',
+      path: withQuery(path, { dryRun: dryRun === true ? 'All' : undefined }),
+      body: preconditions || propagationPolicy ? body : undefined,
+      signal,
+    })
+    return decodeDeleted(model, text, dryRun)
   }
 
   async watch<T extends ApiObject>(model: Model<T>, options: WatchOptions = {}): Promise<WatchStream<T>> {

@@ -22,7 +22,24 @@ export class MalformedEventError extends Error {
  * @throws TransportError if the body is not an object of that model.
  */
 export function decodeObject<T extends ApiObject>(model: Model<T>, text: string, isDryRun = false): T {
+  return objectOf(model, parse(text), text, isDryRun)
+}
+
+/**
+ * Returns undefined for a response that does not show the deleted object.
+ * @throws TransportError as `decodeObject`
+ */
+export function decodeDeleted<T extends ApiObject>(
+  model: Model<T>,
+  text: string,
+  isDryRun = false,
+): T | undefined {
   const value = parse(text)
+  const isDone = isRecord(value) && value.kind === 'Status' && value.status === 'Success'
+  return isDone ? undefined : objectOf(model, value, text, isDryRun)
+}
+
+function objectOf<T extends ApiObject>(model: Model<T>, value: unknown, text: string, isDryRun: boolean): T {
   const isNew = isDryRun && fillInVersion(value)
   if (isObjectOf(model, value, isNew)) return value
   throw unexpected(`a ${model.kind}`, text)

@@ -72,6 +72,19 @@ test('applies under its own name unless the options have another, and reports th
   expect(told).toEqual(['wrote a@9', 'wrote a@9'])
 })
 
+test('reports a deletion whose response shows no object as uncertain', async () => {
+  const { told, server, client } = setUp()
+  await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  told.length = 0
+  // As of a sensitive kind.
+  const status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details: { name: 'a' } }
+  server.answer = ({ method }) => (method === 'DELETE' ? status : undefined)
+  expect(await client.delete(Gadget, 'a', { dryRun: true })).toBeUndefined()
+  expect(told).toEqual([])
+  expect(await client.delete(Gadget, 'a')).toBeUndefined()
+  expect(told).toEqual(['uncertain a'])
+})
+
 test('reports a lost response as uncertain, and a refusal not at all', async () => {
   const { told, server, client } = setUp()
   await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })

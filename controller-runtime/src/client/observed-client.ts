@@ -36,18 +36,18 @@ export function observeClient(
     return Object.assign({}, options, { signal: own === undefined ? signal : AbortSignal.any([signal, own]) })
   }
   const managed = (options?: ApplyOptions): ApplyOptions => ({ fieldManager, ...bound(options) })
-  const write = async <T extends ApiObject>(
+  const write = async <T extends ApiObject, R extends T | undefined>(
     model: Model<T>,
     key: ObjectKey | undefined,
     options: WriteOptions | undefined,
-    send: () => Promise<T>,
+    send: () => Promise<R>,
     deletes = false,
-  ): Promise<T> => {
+  ): Promise<R> => {
     const dryRun = options?.dryRun === true
     // A transport may ignore the signal.
     signal.throwIfAborted()
     observer.writing?.()
-    let written: T
+    let written: R
     try {
       written = await send()
     } catch (error) {
@@ -56,7 +56,10 @@ export function observeClient(
         observer.uncertain(model, qualifiedKey(model, key, namespace))
       throw error
     }
-    if (!dryRun) observer.wrote(model, written, isRemoved(written, deletes))
+    if (dryRun) return written
+    if (written !== undefined) observer.wrote(model, written, isRemoved(written, deletes))
+    // The response to the deletion of a sensitive object does not tell whether finalizers hold it.
+    else if (key !== undefined) observer.uncertain(model, qualifiedKey(model, key, namespace))
     return written
   }
   const client: Client = {

@@ -81,7 +81,7 @@ describe('a subscription', () => {
       },
     })
     expect(versions('a').slice(1, 2)).toEqual([changed.metadata.version])
-    expect(deleted.spec).toEqual({ n: 1 })
+    expect(deleted?.spec).toEqual({ n: 1 })
     expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(3)
     expect(receiver.refused).toEqual([])
   })
