@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { parseEnv, promisify } from 'node:util'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseCommandLine } from '../apiserver/src/cli/flags.ts'
@@ -82,7 +82,11 @@ beforeAll(async () => {
       ...written,
     ],
     args: ['--listen', address, '--log-level', 'warn'],
-    env: { UPTIME_JOURNAL_DIR: join(folder, 'journal'), SITE_DIR: join(pages, 'site') },
+    env: {
+      ...parseEnv(await readFile(join(root, 'scripts/start.env'), 'utf8')),
+      UPTIME_JOURNAL_DIR: join(folder, 'journal'),
+      SITE_DIR: join(pages, 'site'),
+    },
   })
   api = new Api(server.url)
 })

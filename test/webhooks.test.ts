@@ -14,7 +14,7 @@ const patience = 600_000
 const webhooks = fileURLToPath(new URL('../plugins/webhooks', import.meta.url))
 const env = {
   SETPOINT_PLUGIN_WEBHOOKS_SIGNING_KEYS: JSON.stringify({ main: testKey }),
-  SETPOINT_PLUGIN_WEBHOOKS_DENIED_NETWORKS: '[]',
+  SETPOINT_PLUGIN_WEBHOOKS_ALLOWED_NETWORKS: '127.0.0.1/32',
 }
 
 const cleanups: (() => Promise<unknown>)[] = []

@@ -185,6 +185,10 @@ export {
 } from './manager/index.ts'
 export type { Runnable } from './runnable.ts'
 
+// Requests to URLs from objects
+
+export { TargetDeniedError, TargetPolicy, type TargetSettings, targetSettings } from './targets/index.ts'
+
 // Logs, time and randomness
 
 export { type Clock, sleep, systemClock } from './clock.ts'

@@ -1,13 +1,12 @@
-import { systemClock } from '@setpoint/controller-runtime'
+import { systemClock, TargetPolicy, targetSettings } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
-import { afterEach, expect, test, vi } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { checkUrl } from './check.ts'
-import { deadUrl, Target, until } from './testing/target.ts'
+import { deadUrl, openPolicy, Target, until } from './testing/target.ts'
 
 const targets: Target[] = []
 
 afterEach(async () => {
-  vi.unstubAllGlobals()
   await Promise.all(targets.splice(0).map(target => target.stop()))
 })
 
@@ -17,8 +16,8 @@ async function start(...handler: Parameters<typeof Target.start>): Promise<Targe
   return target
 }
 
-function check(url: string, expectStatus?: number) {
-  return checkUrl({ url, timeoutMs: 60_000, expectStatus }, new AbortController().signal, systemClock)
+function check(url: string, expectStatus?: number, policy = openPolicy) {
+  return checkUrl({ url, timeoutMs: 60_000, expectStatus }, policy, new AbortController().signal, systemClock)
 }
 
 test.each([200, 204, 304, 399])('status %i is up when none is expected', async status => {
@@ -89,6 +88,7 @@ test('no response within the timeout is down, and the connection is closed', asy
   const clock = new FakeClock()
   const result = checkUrl(
     { url: target.url, timeoutMs: 2_000, expectStatus: undefined },
+    openPolicy,
     new AbortController().signal,
     clock,
   )
@@ -119,14 +119,6 @@ test('an endless body is not read: the connection is closed after the headers', 
 })
 
 test('a body that never arrives is not awaited: the check closes the connection', async () => {
-  const responses: Response[] = []
-  const original = globalThis.fetch
-  // Kept referenced, since garbage collection would close the connection.
-  vi.stubGlobal('fetch', async (...request: Parameters<typeof fetch>) => {
-    const response = await original(...request)
-    responses.push(response)
-    return response
-  })
   let closed = false
   const { url } = await start((_, response) => {
     response.on('close', () => (closed = true))
@@ -134,7 +126,6 @@ test('a body that never arrives is not awaited: the check closes the connection'
   })
   expect(await check(url)).toMatchObject({ state: 'Up', httpStatus: 200 })
   await until('the connection closes', () => closed)
-  expect(responses).toHaveLength(1)
 })
 
 test('an aborted check rejects with the reason', async () => {
@@ -142,6 +133,7 @@ test('an aborted check rejects with the reason', async () => {
   const controller = new AbortController()
   const result = checkUrl(
     { url: target.url, timeoutMs: 5_000, expectStatus: undefined },
+    openPolicy,
     controller.signal,
     systemClock,
   )
@@ -155,14 +147,38 @@ test.each([
   ['http://[', 'the URL is not valid'],
   ['http://user:secret@127.0.0.1/', 'the URL must not have a user or password'],
   ['ftp://127.0.0.1/', 'the scheme ftp: is not http: or https:'],
-  ['http://127.0.0.1:25/', 'HTTP clients block port 25'],
 ])('%s cannot be requested: unknown, not down', async (url, message) => {
   expect(await check(url)).toEqual({ state: 'Unknown', reason: 'NotRequestable', message })
+})
+
+test('a server that switches protocols is down, and the connection is closed', async () => {
+  let closed = false
+  const { url } = await start(({ socket }) => {
+    socket.on('close', () => (closed = true))
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n')
+  })
+  expect(await check(url)).toMatchObject({ state: 'Down', reason: 'UnexpectedStatus', httpStatus: 101 })
+  await until('the connection closes', () => closed)
+})
+
+test('a denied target is not requested: unknown, not down', async () => {
+  const { default: deniedNetworks } = targetSettings.deniedNetworks
+  const policy = new TargetPolicy({ allowedHosts: [], allowedNetworks: [], deniedNetworks })
+  const target = await start()
+  for (const url of [target.url, target.url.replace('127.0.0.1', 'localhost'), 'https://169.254.169.254/']) {
+    expect(await check(url, undefined, policy)).toEqual({
+      state: 'Unknown',
+      reason: 'Denied',
+      message: `denied: ${new URL(url).hostname} is in a network of the setting deniedNetworks`,
+    })
+  }
+  expect(target.requests).toBe(0)
 })
 
 test('no timer is left', async () => {
   const { url } = await start()
   const clock = new FakeClock()
-  await checkUrl({ url, timeoutMs: 5_000, expectStatus: undefined }, new AbortController().signal, clock)
+  const { signal } = new AbortController()
+  await checkUrl({ url, timeoutMs: 5_000, expectStatus: undefined }, openPolicy, signal, clock)
   expect(clock.pendingTimers).toBe(0)
 })

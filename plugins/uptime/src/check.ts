@@ -1,9 +1,11 @@
-import type { Clock } from '@setpoint/controller-runtime'
+import { get as getHttp, type IncomingMessage } from 'node:http'
+import { get as getHttps } from 'node:https'
+import { type Clock, TargetDeniedError, type TargetPolicy } from '@setpoint/controller-runtime'
 import type { CheckReason, ProbeState } from './probe.ts'
 
 interface CheckRequest {
   readonly url: string
-  /** From the start of the request to the response headers. */
+  /** From the start of the request, with the resolution of the name, to the response headers. */
   readonly timeoutMs: number
   /** The HTTP status that counts as up; undefined means 200 to 399. */
   readonly expectStatus: number | undefined
@@ -21,37 +23,32 @@ export interface CheckResult {
 }
 
 /**
- * Requests a URL once. Failures of the request are a result, not an error.
+ * Requests a URL once, if the policy allows its target. Failures of the request are a result, not an error.
  *
  * - GET, over a new connection: a kept-alive one would hide that no new one can be made.
- * - Redirects are not followed, since the target may be another server, or an address that the probe's author must not
- *   reach. To monitor the target, create a probe for it.
+ * - Redirects are not followed, since the target may be another server, which the policy was not asked about. To monitor the
+ *   target, create a probe for it.
  * - Only the headers matter. The body is not read: the connection is closed.
  *
  * @throws the signal's reason if it is or gets aborted.
  */
 export async function checkUrl(
   request: CheckRequest,
+  policy: TargetPolicy,
   signal: AbortSignal,
   clock: Clock,
 ): Promise<CheckResult> {
   const { url, timeoutMs, expectStatus } = request
   signal.throwIfAborted()
   const problem = whyNotRequestable(url)
-  if (problem !== undefined) return notRequestable(problem)
+  if (problem !== undefined) return { state: 'Unknown', reason: 'NotRequestable', message: problem }
   const timeout = new AbortController()
   const cancelTimer = clock.setTimeout(() => timeout.abort(), timeoutMs)
   const startedAt = clock.monotonic()
   try {
-    const response = await fetch(url, {
-      redirect: 'manual',
-      headers: { accept: '*/*', connection: 'close', 'user-agent': 'setpoint-uptime' },
-      signal: AbortSignal.any([signal, timeout.signal]),
-    })
+    const status = await statusOf(new URL(url), policy, AbortSignal.any([signal, timeout.signal]))
     const latencyMs = Math.round(clock.monotonic() - startedAt)
-    // Closes the connection; the outcome does not matter.
-    response.body?.cancel().catch(() => {})
-    return { ...judge(response.status, expectStatus), httpStatus: response.status, latencyMs }
+    return { ...judge(status, expectStatus), httpStatus: status, latencyMs }
   } catch (error) {
     signal.throwIfAborted()
     if (timeout.signal.aborted) {
@@ -60,6 +57,28 @@ export async function checkUrl(
     return explain(error, new URL(url))
   } finally {
     cancelTimer()
+  }
+}
+
+/** Returns the status of a response, and closes its connection. */
+async function statusOf(url: URL, policy: TargetPolicy, signal: AbortSignal): Promise<number> {
+  const lookup = await policy.resolve(url.hostname, signal)
+  const headers = { accept: '*/*', connection: 'close', 'user-agent': 'setpoint-uptime' }
+  const options = { headers, agent: false, lookup, signal }
+  const request = url.protocol === 'https:' ? getHttps(url, options) : getHttp(url, options)
+  try {
+    return await new Promise((resolve, reject) => {
+      const respond = ({ statusCode = 0 }: IncomingMessage) => resolve(statusCode)
+      request.on('response', respond)
+      // A server may switch protocols although it was not asked to. The request no longer owns its socket then.
+      request.on('upgrade', (response, socket) => {
+        socket.destroy()
+        respond(response)
+      })
+      request.on('error', reject)
+    })
+  } finally {
+    request.destroy()
   }
 }
 
@@ -78,32 +97,24 @@ function whyNotRequestable(text: string): string | undefined {
   return username === '' && password === '' ? undefined : 'the URL must not have a user or password'
 }
 
-function notRequestable(message: string): CheckResult {
-  return { state: 'Unknown', reason: 'NotRequestable', message }
-}
-
-/** Results by the error codes of Node and its fetch. */
+/** Results by the error codes of Node. */
 const failures: Readonly<Record<string, readonly [CheckReason, (url: URL) => string]>> = {
   ECONNREFUSED: ['ConnectionRefused', () => 'connection refused'],
   ECONNRESET: ['ConnectionLost', () => 'the connection was reset'],
   EPIPE: ['ConnectionLost', () => 'the connection was closed'],
-  UND_ERR_SOCKET: ['ConnectionLost', () => 'the connection was closed before the response'],
   ENOTFOUND: ['HostNotFound', ({ hostname }) => `the host name ${hostname} could not be found`],
   EAI_AGAIN: ['HostNotFound', ({ hostname }) => `the host name ${hostname} could not be resolved`],
   EHOSTUNREACH: ['Unreachable', ({ hostname }) => `no route to ${hostname}`],
   ENETUNREACH: ['Unreachable', ({ hostname }) => `the network of ${hostname} cannot be reached`],
   ETIMEDOUT: ['TimedOut', () => 'the connection timed out'],
-  UND_ERR_CONNECT_TIMEOUT: ['TimedOut', () => 'the connection timed out'],
-  UND_ERR_HEADERS_OVERFLOW: ['RequestFailed', () => 'the response headers are too large'],
+  HPE_HEADER_OVERFLOW: ['RequestFailed', () => 'the response headers are too large'],
 }
 
-/** Explains an error of `fetch`, which is a TypeError with the actual error as its cause. */
 function explain(error: unknown, url: URL): CheckResult {
-  const cause: unknown = error instanceof Error ? (error.cause ?? error) : error
-  const text = cause instanceof Error ? cause.message : String(cause)
-  // The fetch standard blocks some ports, such as 25 (mail).
-  if (text === 'bad port') return notRequestable(`HTTP clients block port ${url.port}`)
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  if (error instanceof TargetDeniedError)
+    return { state: 'Unknown', reason: 'Denied', message: `denied: ${error.message}` }
+  const text = error instanceof Error ? error.message : String(error)
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const known = failures[code]
   if (known !== undefined) return { state: 'Down', reason: known[0], message: known[1](url) }
   const isTls = /CERT|SSL|TLS|^EPROTO$|UNABLE_TO_/.test(code)
@@ -111,15 +122,16 @@ function explain(error: unknown, url: URL): CheckResult {
     ? {
         state: 'Down',
         reason: 'TlsFailed',
-        message: `no secure connection: ${oneLine(tlsReason(cause) ?? text)}`,
+        message: `no secure connection: ${oneLine(tlsReason(error) ?? text)}`,
       }
     : { state: 'Down', reason: 'RequestFailed', message: `the request failed: ${oneLine(text)}` }
 }
 
-/** The reason in OpenSSL's words, without the thread and file names that its messages start with. */
-function tlsReason(cause: unknown): string | undefined {
-  const reason: unknown = cause instanceof Error && 'reason' in cause ? cause.reason : undefined
-  return typeof reason === 'string' ? reason : undefined
+/** The reason in OpenSSL's words, without the thread, function and file names of its messages. */
+function tlsReason(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  if ('reason' in error && typeof error.reason === 'string') return error.reason
+  return /:error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):/.exec(error.message)?.[1]
 }
 
 /** Joins lines and truncates. */

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest'
 import { uptime } from './index.ts'
 import { Journal } from './journal.ts'
 import { Probe } from './probe.ts'
-import { Target } from './testing/target.ts'
+import { openSettings, Target } from './testing/target.ts'
 
 let target: Target
 beforeAll(async () => {
@@ -53,6 +53,7 @@ describe('the probe reconciler', () => {
   reconcilerConformance({
     model: Probe,
     plugin: ({ outside }) => uptime(new Journal(outside.path)),
+    settings: openSettings,
     outside: async () => new JournalFolder(await mkdtemp(join(tmpdir(), 'uptime-'))),
     objects: () =>
       ['a', 'b', 'c'].map(name => ({

@@ -8,12 +8,14 @@
  *     journal.ts      state outside of the API
  *     summary.ts      a custom route
  *
+ * The settings are those of the SDK's `TargetPolicy`, which decides what probes may request.
+ *
  * `UPTIME_JOURNAL_DIR` names the folder of the journal; by default it is in the temporary folder. (The prefix `SETPOINT_`
  * is reserved for the server, which warns about unknown settings.)
  */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { definePlugin, type Plugin } from '@setpoint/controller-runtime'
+import { definePlugin, type Plugin, TargetPolicy, targetSettings } from '@setpoint/controller-runtime'
 import { Journal } from './journal.ts'
 import { Probe } from './probe.ts'
 import { superviseProbes } from './reconciler.ts'
@@ -26,8 +28,10 @@ export function uptime(journal: Journal): Plugin {
   return definePlugin({
     name: 'uptime',
     models: [Probe],
+    settings: { type: 'object', properties: targetSettings },
     setup(plugin) {
-      plugin.controller(Probe, controller => superviseProbes(controller, journal))
+      const policy = new TargetPolicy(plugin.settings)
+      plugin.controller(Probe, controller => superviseProbes(controller, { journal, policy }))
       plugin.routes('console.api.uptime.example.com/v1alpha1', routes =>
         routes.get('/summary', handleSummary),
       )

@@ -18,7 +18,7 @@ export const probeDefaults = Object.freeze({
   urlLength: 2048,
 })
 
-/** The state of a probe. Unknown: not checked yet, or the URL cannot be requested. */
+/** The state of a probe. Unknown: not checked yet, or the URL cannot or must not be requested. */
 export const probeStates = ['Up', 'Down', 'Unknown'] as const
 export type ProbeState = (typeof probeStates)[number]
 
@@ -34,6 +34,7 @@ const checkReasons = [
   'TlsFailed',
   'RequestFailed',
   'NotRequestable',
+  'Denied',
 ] as const
 export type CheckReason = (typeof checkReasons)[number]
 

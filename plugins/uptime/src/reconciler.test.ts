@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Journal } from './journal.ts'
 import { Probe, type ProbeObject, probeDefaults } from './probe.ts'
 import { dueInMs, superviseProbes } from './reconciler.ts'
-import { deadUrl, Target, until } from './testing/target.ts'
+import { deadUrl, openPolicy, Target, until } from './testing/target.ts'
 
 let folder: string
 let target: Target
@@ -22,8 +22,8 @@ beforeEach(async () => {
   clock = new FakeClock()
   server = await startTestServer({ models: [Probe] })
   manager = server.manager({ clock })
-  const journal = new Journal(folder)
-  results = manager.controller(Probe, each => superviseProbes(each, journal)).results()
+  const parts = { journal: new Journal(folder), policy: openPolicy }
+  results = manager.controller(Probe, each => superviseProbes(each, parts)).results()
   manager.start()
 })
 

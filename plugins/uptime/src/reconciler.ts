@@ -4,6 +4,7 @@ import type {
   DeepReadonly,
   MergePatch,
   ReconcileContext,
+  TargetPolicy,
 } from '@setpoint/controller-runtime'
 import { type CheckResult, checkUrl } from './check.ts'
 import type { Journal } from './journal.ts'
@@ -19,14 +20,17 @@ const runTimeoutMs = 75_000
 const backoffMaxMs = 5_000
 
 /** Builds the controller, which checks probes, writes their status, and requeues them after their interval. */
-export function superviseProbes(controller: ControllerBuilder<ProbeObject>, journal: Journal): void {
+export function superviseProbes(
+  controller: ControllerBuilder<ProbeObject>,
+  { journal, policy }: { readonly journal: Journal; readonly policy: TargetPolicy },
+): void {
   controller
     .concurrency(concurrency)
     .timeoutMs(runTimeoutMs)
     .retry({ backoffMaxMs })
     .reconcile(async (probe, context) => {
       const { clock } = context
-      const present = dueInMs(probe, clock) > 0 ? probe : await check(probe, context)
+      const present = dueInMs(probe, clock) > 0 ? probe : await check(probe, policy, context)
       // Even if no check was due: an earlier run may have failed before it wrote the journal.
       await note(present, journal)
       return { requeueAfterMs: dueInMs(present, clock) }
@@ -37,12 +41,13 @@ export function superviseProbes(controller: ControllerBuilder<ProbeObject>, jour
 /** Checks the probe. @returns the probe with its new status. */
 async function check(
   probe: DeepReadonly<ProbeObject>,
+  policy: TargetPolicy,
   { client, signal, log, clock }: ReconcileContext,
 ): Promise<DeepReadonly<ProbeObject>> {
   const { spec, status, metadata } = probe
   const time = new Date(clock.now()).toISOString()
   const request = { url: spec.url, timeoutMs: timeoutMs(probe), expectStatus: spec.expectStatus }
-  const result = await checkUrl(request, signal, clock)
+  const result = await checkUrl(request, policy, signal, clock)
   if (status?.state !== result.state)
     log.info({ from: status?.state, to: result.state, verdict: result.reason }, result.message)
   // Conflicts if the probe has changed or was recreated meanwhile.

@@ -30,7 +30,11 @@ async function startServer(): Promise<void> {
   const { SETPOINT_CONFIG: _, ...env } = process.env
   const flags = ['--listen', '127.0.0.1:0', '--data-dir', join(folder, 'data'), '--plugin', plugin]
   server = spawn(process.execPath, [program, 'serve', ...flags], {
-    env: { ...env, UPTIME_JOURNAL_DIR: join(folder, 'journal') },
+    env: {
+      ...env,
+      UPTIME_JOURNAL_DIR: join(folder, 'journal'),
+      SETPOINT_PLUGIN_UPTIME_ALLOWED_NETWORKS: '127.0.0.1/32',
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   if (server.stdout === null) throw new Error('the program has no standard output')

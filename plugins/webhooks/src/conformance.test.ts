@@ -10,6 +10,7 @@ const settings = {
   signingKeys: { main: testKey },
   allowedHosts: [],
   deniedNetworks: [],
+  allowedNetworks: [],
   requestsPerTarget: 8,
   sharedRequests: 64,
 }

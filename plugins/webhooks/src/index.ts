@@ -12,14 +12,14 @@
  *     courier.ts                         one attempt, made of
  *       signature.ts                       the headers of Standard Webhooks
  *       target-slots.ts                    bounds of concurrent requests
- *       post.ts, target-policy.ts          the request, and the targets that it may have
+ *       post.ts                            the request, to a target that the policy allows
  *     progress.ts, report.ts             the status
  *     dead-letters.ts                    giving up, within a bound
  *     retry-dead-letter.ts               trying again
  *
  * The state is in the status of the subscriptions: after a crash, deliveries continue from there.
  */
-import { definePlugin, type Plugin } from '@setpoint/controller-runtime'
+import { definePlugin, type Plugin, TargetPolicy } from '@setpoint/controller-runtime'
 import { Courier } from './courier.ts'
 import { DeadLetter } from './dead-letter.ts'
 import { Dispatcher } from './dispatcher.ts'
@@ -29,7 +29,6 @@ import { retryDeadLetters } from './retry-dead-letter.ts'
 import { type Settings, settings } from './settings.ts'
 import { SigningKeys } from './signature.ts'
 import { Subscription } from './subscription.ts'
-import { TargetPolicy } from './target-policy.ts'
 import { TargetSlots } from './target-slots.ts'
 
 export { DeadLetter, type DeadLetterObject } from './dead-letter.ts'

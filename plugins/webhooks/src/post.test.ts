@@ -1,13 +1,12 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
+import { TargetPolicy, targetSettings } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { afterEach, expect, test } from 'vitest'
 import { HttpPost, postDefaults } from './post.ts'
-import { settings } from './settings.ts'
-import { TargetPolicy } from './target-policy.ts'
 
 const never = new AbortController().signal
-const open = new TargetPolicy({ allowedHosts: [], deniedNetworks: [] })
+const open = new TargetPolicy({ allowedHosts: [], deniedNetworks: [], allowedNetworks: [] })
 const clock = new FakeClock()
 const servers: Server[] = []
 
@@ -110,8 +109,8 @@ test('a denied target is not requested', async () => {
     requests++
     response.end()
   })
-  const deniedNetworks = settings.properties.deniedNetworks.default
-  const policy = new TargetPolicy({ allowedHosts: [], deniedNetworks })
+  const { default: deniedNetworks } = targetSettings.deniedNetworks
+  const policy = new TargetPolicy({ allowedHosts: [], deniedNetworks, allowedNetworks: [] })
   expect((await send(url, { policy })).failure).toMatch(/^denied: 127\.0\.0\.1 is in a network/)
   expect(requests).toBe(0)
 })

@@ -1,9 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import type { LookupFunction } from 'node:net'
-import type { Clock } from '@setpoint/controller-runtime'
-import { unlessAborted } from './aborts.ts'
-import { TargetDenied, type TargetPolicy } from './target-policy.ts'
+import { type Clock, TargetDeniedError, type TargetPolicy } from '@setpoint/controller-runtime'
 
 /** Limits of a request. */
 export const postDefaults = Object.freeze({
@@ -68,13 +65,7 @@ export class HttpPost {
    */
   async #send({ url, headers, body }: PostRequest, signal: AbortSignal): Promise<number> {
     const { protocol, hostname } = new URL(url)
-    // The resolution of a name cannot be cancelled.
-    const addresses = await unlessAborted(this.#policy.resolve(hostname), signal)
-    const lookup: LookupFunction = (_hostname, options, callback) => {
-      const [first] = addresses
-      if (options.all) callback(null, [...addresses])
-      else callback(null, first?.address ?? '', first?.family)
-    }
+    const lookup = await this.#policy.resolve(hostname, signal)
     return new Promise((resolve, reject) => {
       const options = {
         method: 'POST',
@@ -115,7 +106,7 @@ const failures: Readonly<Record<string, string>> = {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof TargetDenied) return `denied: ${error.message}`
+  if (error instanceof TargetDeniedError) return `denied: ${error.message}`
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const text = failures[code] ?? (error instanceof Error ? error.message : String(error))
   return text.replace(/\s+/g, ' ').trim().slice(0, postDefaults.reasonLength)

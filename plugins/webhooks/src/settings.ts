@@ -1,21 +1,4 @@
-import type { SettingsOf } from '@setpoint/controller-runtime'
-
-/**
- * Networks without targets: loopback, link-local (with the metadata services of clouds), unspecified and
- * multicast addresses.
- */
-const deniedNetworks = [
-  '0.0.0.0/8',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '224.0.0.0/4',
-  '255.255.255.255/32',
-  '::/128',
-  '::1/128',
-  'fe80::/10',
-  'fd00:ec2::254/128',
-  'ff00::/8',
-]
+import { type SettingsOf, targetSettings } from '@setpoint/controller-runtime'
 
 /** What operators set. */
 export const settings = {
@@ -32,19 +15,7 @@ export const settings = {
         pattern: '^whsec_[A-Za-z0-9+/]{32,}={0,2}( whsec_[A-Za-z0-9+/]{32,}={0,2})*$',
       },
     },
-    allowedHosts: {
-      type: 'array',
-      default: [],
-      description:
-        'Host names that may be targets, such as hooks.example.com or *.example.com. Default: all.',
-      items: { type: 'string', minLength: 1 },
-    },
-    deniedNetworks: {
-      type: 'array',
-      default: deniedNetworks,
-      description: 'Networks in CIDR notation that no target may be in.',
-      items: { type: 'string', minLength: 1 },
-    },
+    ...targetSettings,
     requestsPerTarget: {
       type: 'integer',
       minimum: 1,

@@ -30,7 +30,7 @@ beforeEach(async () => {
   server = await startTestServer({
     plugins: [plugin],
     models: [Item, Desk],
-    settings: { webhooks: { signingKeys: { main: testKey }, deniedNetworks: [] } },
+    settings: { webhooks: { signingKeys: { main: testKey }, allowedNetworks: ['127.0.0.1/32'] } },
   })
   client = server.client
   running = await server.startPlugin(plugin)

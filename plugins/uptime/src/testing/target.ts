@@ -1,5 +1,16 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { TargetPolicy, targetSettings } from '@setpoint/controller-runtime'
+
+/** Settings that allow probes to request a `Target`. */
+export const openSettings = { allowedNetworks: ['127.0.0.1/32'] }
+
+/** The policy of these settings. */
+export const openPolicy = new TargetPolicy({
+  allowedHosts: [],
+  deniedNetworks: targetSettings.deniedNetworks.default,
+  ...openSettings,
+})
 
 /** A real HTTP server on the loopback interface, as a target for probes. */
 export class Target {
