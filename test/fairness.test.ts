@@ -4,7 +4,9 @@ import { Agent, get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Api, objectOf } from './support/api.ts'
 import { Flood } from './support/flood.ts'
+import { fieldsOf } from './support/json.ts'
 import { Multiplexed } from './support/multiplex.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 import { resume, suspend } from './support/suspend.ts'
@@ -331,6 +333,56 @@ describe('a caller that acts for many users', () => {
       large.leave()
     }
     await expect.poll(heldBytes).toBe(0)
+  })
+})
+
+describe('service accounts', () => {
+  const watch = `${items}?watch=true&allowWatchBookmarks=true`
+  let ann: Api
+  beforeAll(async () => {
+    ann = users.api(server.url, 'ann')
+    const rbac = { apiGroup: 'rbac.authorization.k8s.io' }
+    objectOf(
+      await ann.post('/apis/rbac.authorization.k8s.io/v1/clusterrolebindings', {
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'ClusterRoleBinding',
+        metadata: { name: 'accounts' },
+        roleRef: { ...rbac, kind: 'ClusterRole', name: 'cluster-admin' },
+        subjects: [{ ...rbac, kind: 'Group', name: 'system:serviceaccounts' }],
+      }),
+      201,
+    )
+  })
+
+  /** Creates a service account. Returns the headers with a token of it. */
+  async function account(namespace: string, name: string): Promise<Record<string, string>> {
+    const path = `/api/v1/namespaces/${namespace}/serviceaccounts`
+    objectOf(await ann.post(path, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name } }), 201)
+    const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} }
+    const { body } = await ann.post(`${path}/${name}/token`, request)
+    return { authorization: `Bearer ${fieldsOf(fieldsOf(body).status).token}` }
+  }
+
+  it.each([
+    ['of a namespace have one share', 'default', 429],
+    ['of setpoint-system have a share each', 'setpoint-system', 200],
+  ])('%s', async (_what, namespace, status) => {
+    const [first, second] = [await account(namespace, 'first'), await account(namespace, 'second')]
+    const streams = await Flood.open(server.port, watchesPerUser, watch, () => first)
+    const leaving = new AbortController()
+    try {
+      await streams.send(1)
+      await expect.poll(() => streams.statuses().length).toBe(watchesPerUser)
+      const response = await fetch(`${server.url}${watch}`, { headers: second, signal: leaving.signal })
+      expect(response.status).toBe(status)
+      if (status === 429)
+        expect(await response.text()).toContain(
+          `system:serviceaccounts:default has ${watchesPerUser} connections that watch`,
+        )
+    } finally {
+      leaving.abort()
+      streams.leave()
+    }
   })
 })
 

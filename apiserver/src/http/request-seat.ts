@@ -7,7 +7,7 @@ import {
   fairnessDefaults,
   type HeldBody,
   type Identity,
-  kindOfUser,
+  kindOfPayer,
   type Party,
   payerOf,
   type RequestClass,
@@ -34,7 +34,7 @@ export function partyOf(
   connection: Socket | undefined,
 ): Party {
   const payer = payerOf(identity)
-  return { class: requestClass, identity: payer, kind: kindOfUser(payer), connection }
+  return { class: requestClass, identity: payer, kind: kindOfPayer(payer), connection }
 }
 
 /** Returns the party of a plugin in this process, or of the server's own controllers. */

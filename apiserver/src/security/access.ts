@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
+import { systemNamespace } from '@setpoint/controller-runtime/internal'
+import { serviceAccountOf } from './service-account-user.ts'
 
 /** What a caller has proved its identity with. */
 export interface Credential {
@@ -22,11 +24,18 @@ export interface Identity {
 }
 
 /**
- * Returns the name that pays for what a caller uses: its turns, and its shares of memory and connections. Callers that act for
- * other users pay themselves. Otherwise they could take any number of shares, because the users need not exist.
+ * Returns the name that pays for what a caller uses: its turns, and its shares of memory and connections. Nobody can make
+ * several of these names:
+ *
+ * - Callers that act for other users pay themselves, because the users need not exist.
+ * - The service accounts of a namespace pay together, as their group, because whoever may create one can create many. Those of
+ *   setpoint-system pay on their own, so that the controllers there do not wait for each other.
  */
 export function payerOf({ user, impersonator }: Identity): string {
-  return (impersonator?.user ?? user).name
+  const { name } = impersonator?.user ?? user
+  const account = serviceAccountOf(name)
+  if (account === undefined || account.namespace === systemNamespace) return name
+  return `${systemGroups.serviceAccounts}:${account.namespace}`
 }
 
 /** The parts of a request that authenticate its caller. The socket has the client's certificate. */

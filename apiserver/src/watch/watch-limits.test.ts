@@ -30,7 +30,7 @@ describe('connections that watch', () => {
     const places = [connections.admit('ann'), connections.admit('ann')]
     expect(refusalOf(() => connections.admit('ann'))).toEqual(tooMany('ann has 2 connections'))
     connections.admit('bob')
-    expect(refusalOf(() => connections.admit('cid'))).toEqual(tooMany('3 connections'))
+    expect(refusalOf(() => connections.admit('cid'))).toEqual(tooMany(': the total of the server is used up'))
     for (const place of places) place.leave()
     places[0]?.leave()
     expect(connections.open).toBe(1)
@@ -78,7 +78,7 @@ describe('the subscriptions of a connection', () => {
     }
     const inAll = Math.floor(selectorBytesInAll / each)
     expect(inAll - connections.subscriptions).toBeLessThan(5)
-    fill('eve', 'all users have')
+    fill('eve', ': the total of the server is used up')
     for (const place of places) place.leave()
     expect(connections.subscriptions).toBeLessThan(5)
   })

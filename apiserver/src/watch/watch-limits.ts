@@ -30,6 +30,9 @@ export const subscriptionLimits = Object.freeze({
   termBytes: 64,
 })
 
+/** Why a request is refused past a bound of all users together. It does not tell one user how much others have. */
+const usedUp = 'the total of the server is used up'
+
 /** The `Retry-After` of a refusal. */
 const retryAfterSeconds = 5
 
@@ -78,7 +81,7 @@ export class WatchConnections {
     const ofUser = this.#byUser.get(user) ?? { connections: 0, subscriptions: 0, bytes: 0 }
     if (ofUser.connections >= connectionsPerUser)
       throw tooMany(`${user} has ${ofUser.connections} connections that watch`)
-    if (this.#all.connections >= connections) throw tooMany(`${this.#all.connections} connections watch`)
+    if (this.#all.connections >= connections) throw tooMany(usedUp)
     this.#byUser.set(user, ofUser)
     this.#all.connections++
     ofUser.connections++
@@ -121,7 +124,8 @@ export class WatchPlace {
       subscriptionsPerUser,
       selectorBytesPerUser,
     )
-    this.#check('all users have', this.#inAll, bytes, subscriptionsInAll, selectorBytesInAll)
+    if (this.#inAll.subscriptions >= subscriptionsInAll || this.#inAll.bytes + bytes > selectorBytesInAll)
+      throw tooMany(usedUp)
     this.#add(1, bytes)
     let isReleased = false
     return () => {

@@ -58,7 +58,7 @@ export const leaseModel = defineModel({
   ],
 })
 
-/** The namespace of the server's own leases. It always exists. */
+/** The namespace of the server's own objects, such as the leases of its plugins. It always exists. */
 export const systemNamespace = 'setpoint-system'
 
 /** The model of the kind `Lease`. */

@@ -6,13 +6,10 @@ import {
   propagationFinalizers,
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
-import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
+import { defineBuiltInModel, systemNamespace } from '@setpoint/controller-runtime/internal'
 import { type BareObject, type KindRules, quote } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
-
-/** The namespace of the server's own objects, such as the leases of its plugins. */
-export const systemNamespace = 'setpoint-system'
 
 /** The namespaces that always exist. */
 export const permanentNamespaces: readonly string[] = Object.freeze(['default', systemNamespace])

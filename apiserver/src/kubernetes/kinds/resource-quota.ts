@@ -1,10 +1,9 @@
 import { checkLabelKey, type HookViolation } from '@setpoint/controller-runtime/api'
-import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
+import { defineBuiltInModel, systemNamespace } from '@setpoint/controller-runtime/internal'
 import { type BareObject, formatPath, Quantity } from '../../model/index.ts'
 import { type Fields, recordOf, textOf, textsOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 import { ageColumn } from './columns.ts'
-import { systemNamespace } from './namespace.ts'
 
 const quantities = { type: 'object', additionalProperties: { type: 'string' } } as const
 

@@ -1,3 +1,4 @@
+import { systemGroups } from '../access.ts'
 import { isServiceAccountUser } from '../service-account-user.ts'
 
 export const requestClassNames = Object.freeze([
@@ -23,6 +24,8 @@ export type RequestClass = (typeof requestClassNames)[number]
 /** The kind of an identity, for metrics. */
 export type IdentityKind = 'users' | 'service-accounts' | 'plugins' | 'unauthenticated'
 
-export function kindOfUser(name: string): IdentityKind {
-  return isServiceAccountUser(name) ? 'service-accounts' : 'users'
+/** @param payer see `payerOf` */
+export function kindOfPayer(payer: string): IdentityKind {
+  const isAccount = isServiceAccountUser(payer) || payer.startsWith(`${systemGroups.serviceAccounts}:`)
+  return isAccount ? 'service-accounts' : 'users'
 }
