@@ -170,7 +170,8 @@ const hints: readonly (readonly [RegExp, string])[] = [
     "give the authority of etcd's certificate with --etcd-ca",
   ],
   [
-    /wrong version number|disconnected before secure TLS/,
+    // Without TLS etcd responds to the handshake, or closes the connection before that is read.
+    /wrong version number|disconnected before secure TLS|^https:.*No connection established.*ECONNRESET/,
     'if etcd there does not use TLS, begin the endpoint with http://',
   ],
   [
