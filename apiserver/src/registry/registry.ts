@@ -99,6 +99,7 @@ export class Registry {
 
   async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
     const client = readClientObject(options.version ?? served.hub, body, options)
+    if (hasManyParts(body)) await nextTurn()
     if (served.indexes.isNamespaced) {
       if (options.namespace === undefined) throw badRequest(`${served.title} are created in a namespace`)
       checkNamespace(options.namespace, client.meta)
@@ -191,6 +192,7 @@ export class Registry {
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
     const client = readClientObject(version, body, options)
+    if (hasManyParts(body)) await nextTurn()
     checkIdentity(served, key, client.meta)
     const result = await this.#commits.run(
       served,
@@ -211,6 +213,7 @@ export class Registry {
     options: WriteOptions,
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
+    const isLargePatch = hasManyParts(patch.document)
     let warnings: readonly string[] = []
     const result = await this.#commits.run(
       served,
@@ -218,8 +221,10 @@ export class Registry {
       async current => {
         const seen = viewOf(version, current)
         const patched = applyPatch(wireObject(version, seen.view, current.revision), patch)
-        if (isLarge(current.bytes)) await nextTurn()
+        const isLong = isLargePatch || isLarge(current.bytes)
+        if (isLong) await nextTurn()
         const client = readClientObject(version, patched, options, seen.view)
+        if (isLong) await nextTurn()
         warnings = client.warnings
         checkIdentity(served, key, client.meta)
         // Only a version in the patch itself is a precondition.
@@ -254,6 +259,8 @@ export class Registry {
       name: served.nameIn(key),
       force: patch.force,
     }
+    const isLargeConfig = hasManyParts(patch.document)
+    if (isLargeConfig) await nextTurn()
     const merge = (live: Parameters<typeof applyConfiguration>[1]) => {
       const body = isRecord(patch.document) ? version.schemas.prune(patch.document) : {}
       // Of this attempt: the next one sees another object.
@@ -274,7 +281,7 @@ export class Registry {
             const seen = viewOf(version, current)
             if (seen.failure !== undefined) throw seen.failure
             const { client, managedFields } = merge({ view: seen.view, hub: current.object })
-            if (isLarge(current.bytes)) await nextTurn()
+            if (isLargeConfig || isLarge(current.bytes)) await nextTurn()
             return this.#draftUpdate(served, current, client, scope, options, seen, () => managedFields)
           },
           options,
@@ -291,7 +298,7 @@ export class Registry {
         throw conflict(served, key, 'the configuration has a uid or version, but the object does not exist')
       try {
         const { client, managedFields } = merge(undefined)
-        if (hasManyParts(patch.document)) await nextTurn()
+        if (isLargeConfig) await nextTurn()
         const { namespace } = splitObjectKey(key)
         const creation = served.indexes.isNamespaced ? { ...options, namespace } : options
         const name = served.nameIn(key)
