@@ -2,7 +2,7 @@ import { ApiError, errorMessage } from '@setpoint/controller-runtime/api'
 import { echo } from '@setpoint/controller-runtime/internal'
 import { formatPath } from './field-path.ts'
 import { countParts, duplicateJsonFields, findJsonError, inspectJson } from './json-text.ts'
-import { objectLimits, partsName } from './object-limits.ts'
+import { objectLimits, partsName, valuesName } from './object-limits.ts'
 import { positionAt } from './text-position.ts'
 import { type DocumentText, splitDocuments } from './yaml-documents.ts'
 import { inexactNumber, readYaml, YamlError } from './yaml-text.ts'
@@ -15,6 +15,8 @@ export const decodeDefaults = Object.freeze({
    * Twice as many as an object may have, so that one that was stored past its bound can be sent back smaller.
    */
   maxParts: 60_000,
+  /** Values of a JSON body, as `countValues` counts them: as many as an object may have. */
+  maxValues: objectLimits.values,
   /** Numbers of a JSON body with more than 15 characters. To check that one is kept exactly takes up to 0.7 µs. */
   maxLongNumbers: 50_000,
   /** Bytes of a YAML body. js-yaml takes about 50 ms of processor time for the slowest body of this size. */
@@ -30,7 +32,8 @@ export const decodeDefaults = Object.freeze({
  * Decodes a request body into a new JSON value. Rejects numbers that a double cannot keep exactly, and fields named
  * `__proto__`; any other name is an ordinary own property. Of duplicate fields JSON keeps the last; YAML rejects them.
  * @throws ApiError BadRequest with the problem and its place: line and column from 1, in JSON the offset too;
- *   RequestEntityTooLarge for YAML of more than `maxYamlBytes`, or JSON of more than `maxParts` or `maxLongNumbers`
+ *   RequestEntityTooLarge for YAML of more than `maxYamlBytes`, or JSON of more than `maxParts`, `maxValues` or
+ *   `maxLongNumbers`
  */
 export function decodeDocument(bytes: Uint8Array, mediaType: 'json' | 'yaml'): unknown {
   return decodeBody(bytes, mediaType).value
@@ -124,14 +127,21 @@ function firstInvalidByte(bytes: Uint8Array): number | undefined {
 }
 
 function decodeJson(text: string): { value: unknown; parts: number } {
-  const { maxDepth, maxExplainedUnits, maxLongNumbers, maxParts } = decodeDefaults
-  const { tooDeep, inexact, longNumbers, minusZero, parts } = inspectJson(text, maxDepth, maxLongNumbers)
+  const { maxDepth, maxExplainedUnits, maxLongNumbers, maxParts, maxValues } = decodeDefaults
+  const { tooDeep, inexact, longNumbers, minusZero, parts, commas } = inspectJson(
+    text,
+    maxDepth,
+    maxLongNumbers,
+  )
   if (tooDeep !== undefined) throw invalidJson(text, tooDeep, `nested deeper than ${maxDepth} levels`)
   if (parts > maxParts) {
     throw new ApiError(
       'RequestEntityTooLarge',
       `the body has ${parts} ${partsName}, at most ${maxParts} are read`,
     )
+  }
+  if (commas >= maxValues) {
+    throw new ApiError('RequestEntityTooLarge', `the body has more than ${maxValues} ${valuesName}`)
   }
   if (longNumbers > maxLongNumbers) {
     const message = `the body has ${longNumbers} numbers of more than 15 characters, at most ${maxLongNumbers} are read`

@@ -15,6 +15,8 @@ interface JsonFindings {
   readonly minusZero: boolean
   /** The parts of the value, as `countParts` counts them, duplicate fields included. */
   readonly parts: number
+  /** The commas between list items and between fields. `countValues` is larger if there are any. */
+  readonly commas: number
 }
 
 const quote = 0x22
@@ -46,6 +48,7 @@ const safeExponentLength = 2
 export function inspectJson(text: string, maxDepth: number, maxLongNumbers: number): JsonFindings {
   let depth = 0
   let parts = 0
+  let commas = 0
   let longNumbers = 0
   // True between a field's name and its value.
   let isOfField = false
@@ -61,11 +64,12 @@ export function inspectJson(text: string, maxDepth: number, maxLongNumbers: numb
       parts++
       isOfField = true
     } else if (code === comma) {
+      commas++
       isOfField = false
     } else if (code === openBrace || code === openBracket) {
       if (depth > 0 && !isOfField) parts++
       isOfField = false
-      if (++depth > maxDepth) return { tooDeep: at, minusZero, parts, longNumbers, inexact }
+      if (++depth > maxDepth) return { tooDeep: at, minusZero, parts, commas, longNumbers, inexact }
     } else if (code === closeBrace || code === closeBracket) {
       depth--
     } else if (code === minus || (code >= zero && code <= nine)) {
@@ -83,7 +87,7 @@ export function inspectJson(text: string, maxDepth: number, maxLongNumbers: numb
       }
     }
   }
-  return { minusZero, parts, longNumbers, inexact }
+  return { minusZero, parts, commas, longNumbers, inexact }
 }
 
 function isOfNumber(code: number): boolean {
@@ -200,6 +204,22 @@ export function countParts(value: unknown): number {
       count++
       const item = value[key]
       if (typeof item === 'object') count += countParts(item)
+    }
+  }
+  return count
+}
+
+/** Counts the list items and the fields of all objects in a JSON value. Recurses, so the depth must be bounded. */
+export function countValues(value: unknown): number {
+  let count = 0
+  if (Array.isArray(value)) {
+    count += value.length
+    for (const item of value) if (typeof item === 'object') count += countValues(item)
+  } else if (isRecord(value)) {
+    for (const key in value) {
+      count++
+      const item = value[key]
+      if (typeof item === 'object') count += countValues(item)
     }
   }
   return count

@@ -12,8 +12,11 @@ export const objectLimits = Object.freeze({
   parts: 30_000,
   /** Parts of the managed fields of an object. An apply compares those of all managers: up to five microseconds for each. */
   managedParts: 10_000,
-  /** Items of a list that must be distinct. To compare one with the others takes up to 0.2 µs. */
-  distinctItems: 200_000,
+  /**
+   * Values of an object, as `countValues` counts them. To parse one takes up to 0.35 µs, because V8 looks up each short text
+   * among all others. To compare one with others that must be distinct takes 0.2 µs.
+   */
+  values: 100_000,
   /** Every server keeps an index entry for each label. */
   labels: 1000,
   /** Bytes of all annotation keys and values together, as in Kubernetes. */
@@ -30,3 +33,6 @@ export const objectLimits = Object.freeze({
 
 /** What `countParts` counts, in messages. */
 export const partsName = 'fields and list items that are objects or lists'
+
+/** What `countValues` counts. */
+export const valuesName = 'list items and fields'

@@ -12,7 +12,6 @@ import {
 import formats from 'ajv-formats'
 import { problemsOfEmbedded } from './embedded-metadata.ts'
 import type { JsonObject } from './json-value.ts'
-import { objectLimits } from './object-limits.ts'
 import { type Pattern, patternDefaults } from './pattern.ts'
 import type { DistinctItems } from './schema-extensions.ts'
 import { embeddedMetadataKeyword, errorBudget, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
@@ -201,17 +200,8 @@ function keepFirst<T>(positions: Map<T, number>, key: T, position: number): numb
   return first
 }
 
-const tooManyItems: Partial<ErrorObject> = {
-  keyword: 'maxItems',
-  params: { limit: objectLimits.distinctItems },
-}
-
 const validateUniqueItems: SchemaValidateFunction = (wanted: unknown, items: unknown[]) => {
   if (wanted !== true) return true
-  if (items.length > objectLimits.distinctItems) {
-    validateUniqueItems.errors = [tooManyItems]
-    return false
-  }
   const seen = new SeenValues()
   for (let second = 0; second < items.length; second++) {
     const first = seen.firstOf(items[second], second)
@@ -236,10 +226,6 @@ const validateListType: SchemaValidateFunction = (
   _schema,
   data,
 ) => {
-  if (items.length > objectLimits.distinctItems) {
-    validateListType.errors = [tooManyItems]
-    return false
-  }
   const duplicates: Partial<ErrorObject>[] = []
   const seen = new SeenValues()
   for (let index = 0; index < items.length; index++) {

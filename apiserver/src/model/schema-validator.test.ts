@@ -2,7 +2,6 @@ import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
 import { Ajv } from 'ajv'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { objectLimits } from './object-limits.ts'
 import {
   compileSchemas,
   compileSchemasWhenUsed,
@@ -597,17 +596,7 @@ describe('a violation that was stored before', () => {
 })
 
 describe('items that must be distinct', () => {
-  const { distinctItems } = objectLimits
   const unique: Schema = { type: 'array', uniqueItems: true }
-  const set: Schema = { type: 'array', 'x-kubernetes-list-type': 'set', items: { type: 'integer' } }
-
-  it.each([unique, set])('are bounded: %j', schema => {
-    const items = Array.from({ length: distinctItems + 1 }, (_, at) => at)
-    expect(violations(schema, items.slice(1))).toEqual([])
-    expect(told(schema, items)).toEqual([
-      `spec FieldValueTooMany: must have at most ${distinctItems} items, has ${distinctItems + 1}`,
-    ])
-  })
 
   it('are compared by type and value', () => {
     const schema: Schema = { ...unique, items: {} }

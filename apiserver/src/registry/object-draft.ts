@@ -4,6 +4,7 @@ import {
   type BareMeta,
   type BareObject,
   countParts,
+  countValues,
   deepEqual,
   encodeObject,
   objectLimits,
@@ -14,6 +15,7 @@ import {
   type Scope,
   type ServedModel,
   type StoredObject,
+  valuesName,
 } from '../model/index.ts'
 import { keepTimes } from './apply/index.ts'
 import { Causes } from './causes.ts'
@@ -298,16 +300,18 @@ function finishDraft(
   return { object: completed, json, ...values, isIndexed: true, warnings }
 }
 
-/** Refuses an object that has too many parts, and more than the stored one. */
+/** Refuses an object that has too many parts or values, and more than the stored one. */
 function checkParts(next: BareObject, stored: BareObject | undefined, causes: Causes): void {
-  const check = (subject: string, limit: number, partOf: (object: BareObject) => unknown, field?: string) => {
-    const parts = countParts(partOf(next))
-    if (parts <= limit || (stored !== undefined && parts <= countParts(partOf(stored)))) return
-    const message = `${subject}must have at most ${limit} ${partsName}, has ${parts}`
+  const check = (limit: number, name: string, count: (object: BareObject) => number, field?: string) => {
+    const found = count(next)
+    if (found <= limit || (stored !== undefined && found <= count(stored))) return
+    const message = `${field === undefined ? 'the object ' : ''}must have at most ${limit} ${name}, has ${found}`
     causes.addTooLarge({ reason: 'FieldValueTooMany', message, ...(field !== undefined && { field }) })
   }
-  check('the object ', objectLimits.parts, object => object)
+  const { parts, values, managedParts } = objectLimits
+  check(parts, partsName, countParts)
+  check(values, valuesName, countValues)
   if (next.metadata.managedFields === stored?.metadata.managedFields) return
-  const { managedParts } = objectLimits
-  check('', managedParts, ({ metadata }) => metadata.managedFields, 'metadata.managedFields')
+  const managed = ({ metadata }: BareObject) => countParts(metadata.managedFields)
+  check(managedParts, partsName, managed, 'metadata.managedFields')
 }

@@ -106,8 +106,8 @@ const seedLabel = 'attack.example.com/seed'
 
 export const objectAttacks: readonly Attack[] = [
   pastBound('29,000 labels', () => ({ metadata: { labels: labels(29_000) } })),
-  pastBound('150,000 index values', () => ({ spec: { tags: numbered(150_000, n => `${n}`) } })),
-  pastBound('120,000 finalizers', () => ({ metadata: { finalizers: numbered(120_000, n => `a/${n}`) } })),
+  pastBound('90,000 index values', () => ({ spec: { tags: numbered(90_000, n => `${n}`) } })),
+  pastBound('90,000 finalizers', () => ({ metadata: { finalizers: numbered(90_000, n => `a/${n}`) } })),
   pastBound('1,000 KiB of annotations', () => ({
     metadata: { annotations: { a: 'x'.repeat(1_000 * 1024) } },
   })),
