@@ -214,6 +214,7 @@ export class Registry {
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
     const isLargePatch = hasManyParts(patch.document)
+    if (isLargePatch) await nextTurn()
     let warnings: readonly string[] = []
     const result = await this.#commits.run(
       served,
