@@ -1,4 +1,4 @@
-import { isRecord } from '@setpoint/controller-runtime/api'
+import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { type BareObject, objectLimits, quote, type ServedVersion } from '../model/index.ts'
 import { Causes } from './causes.ts'
 import { type ClientMeta, type MetadataNotes, readMetadata } from './metadata.ts'
@@ -29,6 +29,7 @@ export function readClientObject(
   patched?: BareObject,
 ): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
+  checkTopLevelFields(body, patched)
   const absent = version.isBuiltIn ? version : { apiVersion: undefined, kind: undefined }
   const { apiVersion = absent.apiVersion, kind = absent.kind, metadata, ...content } = body
   if (apiVersion !== version.apiVersion || kind !== version.kind) {
@@ -48,6 +49,16 @@ export function readClientObject(
   const kept = schemas.prune(given)
   const hasNulls = dropsNulls && !version.isBuiltIn
   return { meta, content: hasNulls ? version.withoutNulls(kept) : kept, causes, warnings }
+}
+
+/** Refuses an object that has too many top-level fields, and more than the stored one. @throws ApiError 413 */
+function checkTopLevelFields(body: object, stored: object = {}): void {
+  const count = Object.keys(body).length
+  if (count <= objectLimits.topLevelFields || count <= Object.keys(stored).length) return
+  throw new ApiError(
+    'RequestEntityTooLarge',
+    `the object has ${count} top-level fields, at most ${objectLimits.topLevelFields} are allowed`,
+  )
 }
 
 /** Kubernetes' clients in Go send null for fields that are not set. Nulls in lists stay. Copies what it changes. */
