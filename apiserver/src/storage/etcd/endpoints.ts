@@ -236,8 +236,8 @@ export class Endpoints {
 
   async #meetOthers(first: ClusterMember): Promise<void> {
     const others = this.#addresses.flatMap((address, index) => (address === first.endpoint ? [] : [index]))
-    const members = await Promise.all(others.map(index => this.#memberAt(index)))
     try {
+      const members = await Promise.all(others.map(index => this.#memberAt(index)))
       this.#cluster.meet(
         first,
         members.flatMap(member => member ?? []),
