@@ -84,6 +84,8 @@ describe('no request takes a turn of more than 50 ms of processor time, however 
   })
   afterAll(async () => {
     target?.close()
+    // It may be busy for minutes.
+    await server?.kill()
     await server?.stop()
     await users?.remove()
     await Promise.all(folders.map(folder => rm(folder, { recursive: true, force: true })))

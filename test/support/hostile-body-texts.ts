@@ -88,7 +88,7 @@ const yamlValues: Values = {
 const list = (length: number) => JSON.stringify(Array.from({ length }, (_, n) => `a${n}`))
 
 /** Returns a JSON patch that adds a list and changes it. */
-function patchOf(operation: Fields, value = list(50_000), count = jsonPatchDefaults.maxOperations - 1) {
+function patchOf(operation: Fields, value = list(65_000), count = jsonPatchDefaults.maxOperations - 1) {
   const first = `{"op":"add","path":"/metadata/finalizers","value":${value}}`
   return `[${first},${Array(count).fill(JSON.stringify(operation)).join()}]`
 }

@@ -29,8 +29,8 @@ const attempts = 4
 /** Compilations and collections never take this long, so that one attempt is enough. */
 const certainMs = 1000
 
-/** Problems after which no more requests are sent: a slow one can take minutes. */
-const mostProblems = 20
+/** Milliseconds after which a server counts as stopped by a request. */
+const patienceMs = 60_000
 
 /** Bytes of a refusal: a hundred violations with their echoed texts. */
 const refusalBytes = 128 * 1024
@@ -54,20 +54,25 @@ export class HostileTarget {
     this.#meter.close()
   }
 
-  /** Returns what is wrong: turns that take too long, and responses that are long or say that the server has failed. */
+  /** Returns what is wrong with the first requests: turns that take too long, failures, and long refusals. */
   async problemsOf(requests: Iterable<HostileRequest>): Promise<string[]> {
-    const problems: string[] = []
     for (const batch of batchesOf(requests)) {
+      const problems: string[] = []
+      let isSlow = false
       const ms = await this.#meter.longestTurnMs(async () => {
         for (const request of batch) {
+          const sentAt = performance.now()
           const problem = await this.#send(request)
           if (problem !== undefined) problems.push(`${request.title}: ${problem}`)
+          // The next one may take minutes, too.
+          isSlow = performance.now() - sentAt > certainMs
+          if (isSlow) break
         }
       })
-      if (ms > turnMs) problems.push(...(await this.#slowOf(batch)))
-      if (problems.length >= mostProblems) break
+      if (isSlow || ms > turnMs) problems.push(...(await this.#slowOf(batch)))
+      if (problems.length > 0) return problems
     }
-    return problems
+    return []
   }
 
   /** Returns the longest turn in milliseconds while a piece of work is done. */
@@ -84,7 +89,7 @@ export class HostileTarget {
       const ms = await this.longestTurnMs(() => this.#send(request))
       if (ms > turnMs && ms > longestAllowedMs())
         slow.push(`${request.title}: a turn took ${Math.round(ms)} ms`)
-      if (slow.length === mostProblems) break
+      if (ms > certainMs) break
     }
     return slow
   }
@@ -96,7 +101,7 @@ export class HostileTarget {
       const sent = http.request({
         ...{ host: '127.0.0.1', port: this.#port, agent: this.#agent, method, path: target },
         // The response to a handshake has one of the sub-protocols, which can be long.
-        ...{ headers, maxHeaderSize: 256 * 1024 },
+        ...{ headers, maxHeaderSize: 256 * 1024, timeout: patienceMs },
       })
       sent.on('response', response => {
         const { statusCode: status = 0 } = response
@@ -111,6 +116,7 @@ export class HostileTarget {
         socket.destroy()
         resolve(undefined)
       })
+      sent.on('timeout', () => sent.destroy(new Error(`no response in ${patienceMs} ms`)))
       sent.on('error', error => {
         if (this.#mayReset) resolve(undefined)
         else reject(new Error(`${title.slice(0, 200)} failed: ${error}`))
