@@ -1,4 +1,5 @@
 import { selectsEverything } from '@setpoint/controller-runtime/api'
+import { HandshakeResponse } from '../../apiserver/dist/http/handshake-response.js'
 import { SocketSink } from '../../apiserver/dist/http/watch-socket.js'
 import { WatchSockets } from '../../apiserver/dist/http/watch-sockets.js'
 import { serveBursts } from './burst-server.ts'
@@ -10,7 +11,7 @@ import { openWatchRooms, storedItem } from './watch-rooms.ts'
  */
 const names = 1000
 const rooms = await openWatchRooms()
-const sockets = new WatchSockets(socket => socket.destroy())
+const sockets = new WatchSockets()
 await sockets.load()
 const text = 'x'.repeat(640)
 const items = Array.from({ length: names }, (_, n) => {
@@ -29,9 +30,9 @@ const watchRequest = {
 }
 
 await serveBursts(
-  (request, socket, head) => {
+  (request, _socket, head) => {
     void rooms.hub.admit(rooms.cache, watchRequest).then(present => {
-      const connection = sockets.accept('single', request, socket, head)
+      const connection = sockets.accept('single', new HandshakeResponse(request, head))
       if (connection === undefined) return
       const watch = rooms.hub.open(rooms.cache, watchRequest, new SocketSink(connection), present)
       connection.onDrained(() => watch.drained())

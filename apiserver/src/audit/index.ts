@@ -6,6 +6,7 @@
  * - Bodies of sensitive kinds are never recorded, whatever the policy says.
  * - Without a destination nothing here runs.
  */
+export type { AuditTarget } from './audit-event.ts'
 export * from './audit-file.ts'
 export * from './audit-log.ts'
 export * from './audit-webhook.ts'

@@ -10,17 +10,14 @@ import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
 import { auditing } from './middleware/auditing.ts'
-import { authorization } from './middleware/authorization.ts'
+import { checks } from './middleware/checks.ts'
 import { counting } from './middleware/counting.ts'
 import { crossOrigin } from './middleware/cross-origin.ts'
 import { errors } from './middleware/errors.ts'
-import { fairness } from './middleware/fairness.ts'
-import { identity } from './middleware/identity.ts'
 import { negotiation } from './middleware/negotiation.ts'
 import { objects } from './middleware/objects.ts'
 import { openPaths } from './middleware/open-paths.ts'
 import { pluginRoutes } from './middleware/plugin-routes.ts'
-import { requestInfo } from './middleware/request-info.ts'
 import { sending } from './middleware/sending.ts'
 import { systemRoutes } from './middleware/system-routes.ts'
 import { target } from './middleware/target.ts'
@@ -48,7 +45,7 @@ interface ChainParts {
   readonly audit?: AuditLog
 }
 
-/** The Koa application that every request goes through, except for WebSocket handshakes. */
+/** The Koa application that every request goes through, WebSocket handshakes included. */
 export function createChain(parts: ChainParts): Koa {
   const { connections, paths, api, access, queues, metrics, log, audit } = parts
   const system = systemRoutes(parts)
@@ -60,10 +57,7 @@ export function createChain(parts: ChainParts): Koa {
     crossOrigin(parts.origins),
     target(access, paths),
     openPaths(parts, system),
-    identity(access),
-    requestInfo(paths),
-    fairness(queues),
-    authorization(parts.authorizer),
+    checks(parts),
     negotiation(),
     objects(api, parts.authorizer),
     watches(parts.watches, connections),

@@ -1,4 +1,5 @@
-import { ApiError } from '@setpoint/controller-runtime/api'
+import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
+import type { AuditOutcome } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import { ConversionError } from '../model/index.ts'
 import { fromStorageError } from '../registry/index.ts'
@@ -13,6 +14,13 @@ export class MethodNotAllowedError extends ApiError {
   constructor(method: string, allowed: readonly string[]) {
     super('MethodNotAllowed', `${method} is not allowed here, only ${allowed.join(', ')}`)
     this.allowed = allowed
+  }
+}
+
+/** 400 with the version of the protocol that is supported (RFC 6455, 4.2.2). */
+export class MalformedHandshakeError extends ApiError {
+  constructor(why: string) {
+    super('BadRequest', `malformed WebSocket handshake: ${why}`)
   }
 }
 
@@ -43,7 +51,7 @@ export function pluginError(plugin: string): ApiError {
 }
 
 /** A response with a Status body and the headers that its reason requires. */
-export function errorResponse(error: ApiError, headers: Record<string, string> = {}): ApiResponse {
+export function errorResponse(error: ApiError): ApiResponse {
   const { retryAfterSeconds } = error.details ?? {}
   return {
     status: error.code,
@@ -52,8 +60,18 @@ export function errorResponse(error: ApiError, headers: Record<string, string> =
       ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
       ...(error.code === 401 && { 'www-authenticate': 'Bearer realm="setpoint"' }),
       ...(error instanceof MethodNotAllowedError && { allow: error.allowed.join(', ') }),
-      ...headers,
+      ...(error instanceof MalformedHandshakeError && { 'sec-websocket-version': '13' }),
     },
     body: Buffer.from(JSON.stringify(error.toStatus())),
   }
+}
+
+/**
+ * Returns the outcome of a request that has no response of its own.
+ * @param signal aborted if its client has left
+ */
+export function auditOutcomeOf(error: unknown, signal?: AbortSignal): AuditOutcome {
+  if (!isApiError(error)) return { code: signal?.aborted ? undefined : 500 }
+  const { status, body } = errorResponse(error)
+  return { code: status, body }
 }

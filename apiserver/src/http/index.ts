@@ -4,11 +4,11 @@
  * `registry/`, lists in `query/`, events in `watch/`.
  */
 export * from './api-request.ts'
-export { enforce } from './authorize-request.ts'
 export { rightsOf } from './caller-rights.ts'
+export { type CheckedRequest, passChecks } from './checks.ts'
 export * from './custom-routes.ts'
 export { requireDescriptors, watchLimitsWithin } from './descriptors.ts'
-export { errorResponse, toApiError } from './error-response.ts'
+export { auditOutcomeOf, errorResponse, toApiError } from './error-response.ts'
 export * from './health.ts'
 export * from './health-endpoint.ts'
 export {

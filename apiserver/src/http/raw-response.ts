@@ -11,9 +11,16 @@ export function endWith(socket: Duplex, { status, headers, body }: ApiResponse):
     `content-length: ${bytes.length}`,
     'connection: close',
   ]
-  socket.end(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), bytes]))
-  // The HTTP server no longer limits this socket, and the client may never close its half. Its bytes are read and
-  // dropped, because a reset would destroy the response.
+  socket.write(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), bytes]))
+  discardRest(socket)
+}
+
+/**
+ * Ends a socket that carries no more requests. The HTTP server no longer limits it, and the client may never close its half.
+ * Its bytes are read and dropped, because a reset would destroy the response.
+ */
+export function discardRest(socket: Duplex): void {
+  socket.end()
   const timer = setTimeout(() => socket.destroy(), requestLimits.discardMs)
   socket.once('close', () => clearTimeout(timer))
   socket.resume()

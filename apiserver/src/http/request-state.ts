@@ -5,6 +5,7 @@ import type { ObjectView } from '../kubernetes/index.ts'
 import type { RequestRecord } from '../metrics/index.ts'
 import type { Identity } from '../security/index.ts'
 import type { ApiResponse, Caller } from './api-request.ts'
+import { HandshakeResponse } from './handshake-response.ts'
 import type { RequestInfo } from './request-info.ts'
 import type { RequestSeat } from './request-seat.ts'
 import type { RequestTarget } from './request-target.ts'
@@ -23,13 +24,13 @@ export interface RequestState {
   path: string | undefined
   /** Whether the response to a probe may say more than names: `openPaths` */
   mayReadDetails: boolean
-  /** The caller alone if it may not impersonate the user: `identity` */
+  /** The caller alone if it may not impersonate the user: `checks` */
   identity: Identity
-  /** `identity` */
+  /** `checks` */
   caller: Caller
-  /** `requestInfo` */
+  /** `checks` */
   info: RequestInfo
-  /** Undefined for a request that needs only one turn and has no body: `fairness` */
+  /** Undefined for a request that needs only one turn and has no body: `checks` */
   seat: RequestSeat | undefined
   /** The form of a watch: `negotiation` */
   streamForm: StreamForm
@@ -45,3 +46,10 @@ export type Context = RouterContext<RequestState>
 
 /** One step of the chain. A step that only passes a request on returns the promise of `next`: that costs least. */
 export type Middleware = (ctx: Context, next: Next) => Promise<void>
+
+/** Returns the status of the response, or undefined if there is none because the client has left. */
+export function statusOf({ state, res, respond, status }: Context): number | undefined {
+  if (state.response !== undefined) return state.response.status
+  if (res instanceof HandshakeResponse && res.isTaken) return 101
+  return res.headersSent || respond !== false ? status : undefined
+}

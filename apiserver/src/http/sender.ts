@@ -1,5 +1,6 @@
 import { type ApiResponse, headerOf } from './api-request.ts'
 import { bodyDefaults, endWithParts, sendBody } from './body-sender.ts'
+import { headerBytes } from './header-bytes.ts'
 import { discardRequestBody } from './request-body.ts'
 import type { Context, RequestState } from './request-state.ts'
 
@@ -91,11 +92,4 @@ function wholeOf(body: ApiResponse['body'], length: number): Buffer {
 function takesGzip(ctx: Context, length: number): boolean {
   if (ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') return false
   return length > bodyDefaults.gzipBytes || ctx.acceptsEncodings('identity') === false
-}
-
-/** Encodes header text as UTF-8. Node sends one byte for each character and rejects characters above U+00FF. */
-function headerBytes<T extends string | string[]>(value: T): T
-function headerBytes(value: string | string[]): string | string[] {
-  if (typeof value !== 'string') return value.map(text => headerBytes(text))
-  return /^[\x20-\x7e]*$/.test(value) ? value : Buffer.from(value).toString('latin1')
 }

@@ -29,13 +29,12 @@ import { createChain } from './chain.ts'
 import { connectionDefaults } from './connection.ts'
 import { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
-import { errorResponse, toApiError } from './error-response.ts'
+import { toApiError } from './error-response.ts'
+import { HandshakeResponse } from './handshake-response.ts'
 import type { Health } from './health.ts'
 import { Paths } from './paths.ts'
-import { endWith } from './raw-response.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { offersWebSocket, requestsThatUpgrade } from './upgrade-offer.ts'
-import { Upgrades } from './upgrades.ts'
 import { WatchApi } from './watch-api.ts'
 import { servedTypes } from './write-parameters.ts'
 
@@ -79,7 +78,7 @@ export class ApiServer {
   readonly #connections: Connections
 
   constructor(parts: ApiServerParts) {
-    const { api, authorizer, hub, log, audit, tls } = parts
+    const { api, authorizer, queues, hub, log, audit, tls } = parts
     const access = new ImpersonatingAccess(parts.access, authorizer)
     const paths = new Paths(parts)
     const options: ServerOptions = {
@@ -108,22 +107,16 @@ export class ApiServer {
       connections: parts.watchConnections,
       access,
       authorizer,
+      queues,
       audit,
       paths,
       toApiError: thrown => toApiError(thrown, log, { method: 'watch' }),
-      refuseHandshake: (socket, why) =>
-        endWith(
-          socket,
-          errorResponse(new ApiError('BadRequest', `malformed WebSocket handshake: ${why}`), {
-            'sec-websocket-version': '13',
-          }),
-        ),
     })
     this.#handleRequests({ ...parts, access }, paths)
   }
 
   #handleRequests(parts: ApiServerParts & { readonly access: ImpersonatingAccess }, paths: Paths): void {
-    const { origins, access, authorizer, queues, metrics, log, audit } = parts
+    const { log } = parts
     const connections = this.#connections
     const watches = this.#watches
     const documents = new ApiDocuments({
@@ -134,17 +127,6 @@ export class ApiServer {
     const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
     const handle = (message: IncomingMessage, response: ServerResponse) =>
       connections.handle(message, response, respond)
-    const upgrades = new Upgrades({
-      origins,
-      access,
-      authorizer,
-      queues,
-      metrics,
-      log,
-      audit,
-      paths,
-      watches,
-    })
     const { server } = this
     server.on('request', handle)
     // Ignores unsupported Expect headers (RFC 9110, 10.1.1).
@@ -152,7 +134,7 @@ export class ApiServer {
     server.on('upgrade', (message, socket, head) => {
       if (socket.destroyed) return
       connections.release(message.socket)
-      void upgrades.handle(message, socket, head)
+      void respond(message, new HandshakeResponse(message, head))
     })
     // The caller of listen() reports its error.
     server.on('error', error => {

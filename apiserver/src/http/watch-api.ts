@@ -1,10 +1,16 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Duplex } from 'node:stream'
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
-import type { AuditedRequest, AuditLog, AuditOutcome } from '../audit/index.ts'
+import type { AuditedRequest, AuditLog } from '../audit/index.ts'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
-import { type Access, type Authorizer, type Identity, payerOf } from '../security/index.ts'
+import {
+  type Access,
+  type Authorizer,
+  type Identity,
+  payerOf,
+  type RequestQueues,
+} from '../security/index.ts'
 import {
   goingAway,
   revoked,
@@ -15,11 +21,15 @@ import {
   type WatchRequest,
   type WatchSink,
 } from '../watch/index.ts'
-import { enforce } from './authorize-request.ts'
+import { passChecks } from './checks.ts'
+import { auditOutcomeOf } from './error-response.ts'
+import type { HandshakeResponse } from './handshake-response.ts'
+import { headerBytes } from './header-bytes.ts'
 import { MessagePace } from './message-pace.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { asWatch, type ResourceRequest, watchable } from './request-info.ts'
+import { classOf, partyOf } from './request-seat.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { warningHeaders } from './warning-headers.ts'
@@ -44,6 +54,16 @@ interface WatchTarget extends Pick<ResourceRequest, 'served' | 'path' | 'query' 
   readonly view?: ObjectView
 }
 
+/** A subscription that a client asks for on a WebSocket of many watches. */
+interface SubscriptionRequest {
+  readonly path: string
+  /** The header of the handshake. */
+  readonly accept: string | undefined
+  /** Aborted when the client unsubscribes or leaves. */
+  readonly signal: AbortSignal
+  readonly audit: AuditedRequest | undefined
+}
+
 interface WatchApiParts {
   readonly api: ResourceApi
   readonly hub: WatchHub
@@ -51,8 +71,7 @@ interface WatchApiParts {
   readonly access: Pick<Access, 'onRevoked'>
   readonly audit?: AuditLog
   readonly authorizer: Authorizer
-  /** Responds to a malformed WebSocket handshake. */
-  readonly refuseHandshake: (socket: Duplex, why: string) => void
+  readonly queues: RequestQueues
   readonly toApiError: (thrown: unknown) => ApiError
   readonly paths: Paths
 }
@@ -60,14 +79,13 @@ interface WatchApiParts {
 /** The watches of clients, over WebSocket, chunked HTTP and Server-Sent Events. */
 export class WatchApi {
   readonly #parts: WatchApiParts
-  readonly #sockets: WatchSockets
+  readonly #sockets = new WatchSockets()
   readonly #permissions: WatchPermissions
   readonly #pace = new MessagePace()
   readonly #multiplexed = new Set<WatchConnection>()
 
   constructor(parts: WatchApiParts) {
     this.#parts = parts
-    this.#sockets = new WatchSockets(parts.refuseHandshake)
     this.#permissions = new WatchPermissions(parts.authorizer)
   }
 
@@ -89,8 +107,7 @@ export class WatchApi {
       // 'close' has been emitted already: the watch would never end.
       if (response.destroyed) return
       stay.check()
-      const warning = warningOf(target)
-      if (warning !== undefined) response.setHeader('warning', warning)
+      warn(target, response)
       const open = (onEnd: () => void) =>
         hub.open(cache, request, sinkFor(target, new StreamSink(response, form)), present, {
           caller: stay.payer,
@@ -106,33 +123,18 @@ export class WatchApi {
     }
   }
 
-  /**
-   * Upgrades a request for one watch. Returns false if the handshake was malformed and has been rejected.
-   * @throws ApiError before the upgrade
-   */
-  async upgrade(
-    target: WatchTarget,
-    message: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    identity: Identity,
-    audited?: AuditedRequest,
-  ): Promise<boolean> {
+  /** Upgrades to a WebSocket of one watch. @throws ApiError before the upgrade */
+  async upgrade(target: WatchTarget, handshake: HandshakeResponse, identity: Identity): Promise<void> {
     const stay = this.#enter(identity)
-    socket.once('close', () => stay.leave())
+    handshake.connectionSocket.once('close', () => stay.leave())
     try {
       await this.#sockets.load()
       const { cache, request, present } = await this.#admit(stay, target, overWebSocket)
       stay.check()
       this.#permissions.check(identity, target.target)
-      const connection = this.#sockets.accept(
-        'single',
-        message,
-        socket,
-        head,
-        handshakeHeaders(audited, target),
-      )
-      if (connection === undefined) return false
+      warn(target, handshake)
+      const connection = this.#sockets.accept('single', handshake)
+      if (connection === undefined) return
       const sink = sinkFor(target, new SocketSink(connection))
       const open = (onEnd: () => void) =>
         this.#parts.hub.open(cache, request, sink, present, { caller: stay.payer, onEnd })
@@ -140,7 +142,6 @@ export class WatchApi {
       stay.onRevoked = () => watch.revoke()
       connection.onDrained(() => watch.drained())
       connection.onClose(() => watch.close())
-      return true
     } catch (error) {
       stay.leave()
       throw error
@@ -148,33 +149,28 @@ export class WatchApi {
   }
 
   /**
-   * Upgrades to a WebSocket of many watches. All of them send the form of objects that the handshake accepts. Returns and
-   * throws as `upgrade`.
+   * Upgrades to a WebSocket of many watches. All of them send the form of objects that the handshake accepts.
+   * @throws ApiError before the upgrade
    */
-  async multiplex(
-    message: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    identity: Identity,
-    audited?: AuditedRequest,
-  ): Promise<boolean> {
+  async multiplex(handshake: HandshakeResponse, identity: Identity): Promise<void> {
     await this.#sockets.load()
+    const { connectionSocket: socket, req } = handshake
     // 'close' has been emitted already: the stay would never end.
-    if (socket.destroyed) return false
+    if (socket.destroyed) return
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())
-    const connection = this.#sockets.accept('multiplexed', message, socket, head, handshakeHeaders(audited))
-    if (connection === undefined) return false
+    const connection = this.#sockets.accept('multiplexed', handshake)
+    if (connection === undefined) return
     stay.onRevoked = () => connection.close(revoked)
-    const { remoteAddress } = message.socket
-    const headers = { ...message.headers, 'audit-id': undefined }
+    const { remoteAddress } = socket
+    const headers = { ...req.headers, 'audit-id': undefined }
     const open = async (path: string, sink: WatchSink, signal: AbortSignal) => {
-      const subscription = this.#parts.audit?.begin({ uri: path, headers, remoteAddress })
-      subscription?.identified(identity)
+      const audit = this.#parts.audit?.begin({ uri: path, headers, remoteAddress })
       try {
-        return await this.#subscribe(stay, identity, path, headers.accept, sink, signal, subscription)
+        const asked = { path, accept: headers.accept, signal, audit }
+        return await this.#subscribe(stay, identity, asked, sink, socket)
       } catch (error) {
-        subscription?.completed(outcomeOf(error, signal))
+        audit?.completed(auditOutcomeOf(error, signal))
         throw error
       }
     }
@@ -182,7 +178,6 @@ export class WatchApi {
     new WatchMultiplexer({ connection, pace: this.#pace, caller: stay.payer, open, toApiError })
     this.#multiplexed.add(connection)
     connection.onClose(() => this.#multiplexed.delete(connection))
-    return true
   }
 
   /** Rejects new watches, and ends the open ones within the time. Destroys the sockets that are open after that. */
@@ -201,20 +196,25 @@ export class WatchApi {
   async #subscribe(
     stay: Stay,
     identity: Identity,
-    target: string,
-    accept: string | undefined,
+    { path: uri, accept, signal, audit }: SubscriptionRequest,
     sink: WatchSink,
-    signal: AbortSignal,
-    audited: AuditedRequest | undefined,
+    connection: Socket,
   ): Promise<Watch> {
-    const { hub, authorizer, paths } = this.#parts
-    const { path, query } = splitTarget(target)
+    const { hub, authorizer, paths, queues } = this.#parts
+    const { path, query } = splitTarget(uri)
     // Subscriptions may omit the base path.
     const below = paths.belowBase(path) ?? path
-    const info = asWatch(paths.read('GET', below, query))
-    audited?.concerns(info)
-    const { user } = identity
-    enforce(authorizer.grantOf(user, info.verb, info.target), user, info, audited)
+    const info = await passChecks({
+      audit,
+      authenticate: () => identity,
+      impersonate: caller => caller,
+      read: () => asWatch(paths.read('GET', below, query)),
+      turn(info) {
+        const party = partyOf(classOf(info), identity, connection)
+        return queues.passes(party) ? undefined : queues.wait(party, () => signal.aborted)
+      },
+      grantOf: ({ user }, { verb, target }) => authorizer.grantOf(user, verb, target),
+    })
     const found = watchable(info, path, below)
     hub.checkOpen()
     const { view } = negotiateObject(accept, found, ['application/json'])
@@ -223,13 +223,13 @@ export class WatchApi {
       const ended = () => {
         release()
         onEnd()
-        audited?.completed({ code: 200 })
+        audit?.completed({ code: 200 })
       }
       return hub.open(cache, request, sinkFor({ view }, sink), present, { caller: stay.payer, onEnd: ended })
     }
     try {
       const watch = this.#permitted(identity, found, open)
-      audited?.started(200)
+      audit?.started(200)
       return watch
     } catch (error) {
       release()
@@ -281,25 +281,10 @@ function sinkFor({ view }: Pick<WatchTarget, 'view'>, sink: WatchSink): WatchSin
   return view === undefined ? sink : new ViewSink(sink, view)
 }
 
-/** Returns the outcome of a subscription that was refused, or whose client left. */
-function outcomeOf(error: unknown, signal: AbortSignal): AuditOutcome {
-  if (error instanceof ApiError)
-    return { code: error.code, body: Buffer.from(JSON.stringify(error.toStatus())) }
-  return { code: signal.aborted ? undefined : 500 }
-}
-
-function handshakeHeaders(audited: AuditedRequest | undefined, target?: WatchTarget): string[] {
-  const warning = target && warningOf(target)
-  return [
-    ...(warning === undefined ? [] : [`Warning: ${warning}`]),
-    ...(audited === undefined ? [] : [`Audit-ID: ${audited.id}`]),
-  ]
-}
-
-/** Returns the Warning header for a watch of a deprecated version. */
-function warningOf({ served, path }: WatchTarget): string | undefined {
+/** Sets the Warning header for a watch of a deprecated version. */
+function warn({ served, path }: WatchTarget, response: ServerResponse): void {
   const { warning } = served.versionAt(path)
-  return warning === undefined ? undefined : warningHeaders([warning])[0]
+  if (warning !== undefined) response.setHeader('warning', warningHeaders([warning]).map(headerBytes))
 }
 
 /** A connection with watches, from its admission to its end. */

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { HandshakeResponse } from './handshake-response.ts'
 import { MessagePace } from './message-pace.ts'
 import { socketDefaults, type WatchConnection } from './watch-connection.ts'
 import { WatchSockets } from './watch-sockets.ts'
@@ -25,7 +26,7 @@ afterEach(() => {
 })
 
 async function open(): Promise<Opened> {
-  const sockets = new WatchSockets(() => {})
+  const sockets = new WatchSockets()
   await sockets.load()
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -44,7 +45,7 @@ async function open(): Promise<Opened> {
     ].join('\r\n'),
   )
   const [message, accepted, head] = await once(server, 'upgrade')
-  const connection = sockets.accept('multiplexed', message, accepted, head)
+  const connection = sockets.accept('multiplexed', new HandshakeResponse(message, head))
   if (connection === undefined) throw new Error('the handshake was rejected')
   await once(client, 'data')
   const deliver = async (bytes: Buffer) => {

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http'
-import type { Duplex } from 'node:stream'
 import { loadWebSockets } from '@setpoint/controller-runtime/internal'
 import type { WebSocketServer } from 'ws'
 import { realProtocols } from '../security/index.ts'
+import { MalformedHandshakeError } from './error-response.ts'
+import type { HandshakeResponse } from './handshake-response.ts'
 import { socketDefaults, WatchConnection } from './watch-connection.ts'
 
 /** The sub-protocol for many watches on one WebSocket. */
@@ -13,19 +14,21 @@ interface Servers {
   readonly multiplexed: WebSocketServer
 }
 
+/** A handshake that ws works on. */
+interface Attempt {
+  readonly handshake: HandshakeResponse
+  problem?: Error
+}
+
 /** All WebSockets of this server. Accepts them, and pings them to find dead clients. */
 export class WatchSockets {
-  readonly #refuse: (socket: Duplex, why: string) => void
   #loading: Promise<void> | undefined
   #servers: Servers | undefined
   readonly #connections = new Set<WatchConnection>()
   readonly #pings: NodeJS.Timeout
-  /** Further header lines of the responses to handshakes. */
-  readonly #headers = new WeakMap<IncomingMessage, readonly string[]>()
+  #current: Attempt | undefined
 
-  /** `refuse` responds to a malformed handshake. */
-  constructor(refuse: (socket: Duplex, why: string) => void) {
-    this.#refuse = refuse
+  constructor() {
     this.#pings = setInterval(() => {
       for (const connection of this.#connections) connection.ping()
     }, socketDefaults.pingMs)
@@ -42,8 +45,14 @@ export class WatchSockets {
     const { WebSocketServer } = await loadWebSockets()
     const serverFor = (choose: ProtocolChoice) => {
       const server = new WebSocketServer({ ...serverOptions, handleProtocols: choose })
-      server.on('wsClientError', (error, socket) => this.#refuse(socket, error.message))
-      server.on('headers', (lines, message) => lines.push(...(this.#headers.get(message) ?? [])))
+      server.on('wsClientError', error => {
+        if (this.#current !== undefined) this.#current.problem = error
+      })
+      server.on('headers', lines => {
+        // ws encodes the lines as UTF-8, Node as Latin-1.
+        for (const [name, value] of Object.entries(this.#current?.handshake.getHeaders() ?? {}))
+          lines.push(`${name}: ${Buffer.from(String(value), 'latin1')}`)
+      })
       return server
     }
     this.#servers = {
@@ -53,27 +62,26 @@ export class WatchSockets {
   }
 
   /**
-   * Completes the upgrade, with these header lines in the response. Returns undefined if the handshake was malformed and
-   * has been rejected. `load` must have resolved.
+   * Completes a handshake, with the headers of its response. Returns undefined if the client has left. `load` must have
+   * resolved. @throws MalformedHandshakeError
    */
-  accept(
-    kind: 'single' | 'multiplexed',
-    message: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    headers: readonly string[] = [],
-  ): WatchConnection | undefined {
+  accept(kind: 'single' | 'multiplexed', handshake: HandshakeResponse): WatchConnection | undefined {
     const server = this.#servers?.[kind]
     if (server === undefined) throw new Error('a WebSocket was accepted before ws was loaded')
+    const { req, head, connectionSocket: socket } = handshake
     let connection: WatchConnection | undefined
-    if (headers.length > 0) this.#headers.set(message, headers)
-    // Calls back before it returns, or never.
-    server.handleUpgrade(message, socket, head, client => {
+    const attempt: Attempt = { handshake }
+    this.#current = attempt
+    // Emits its events and calls back before it returns, or never.
+    server.handleUpgrade(req, socket, head, client => {
+      handshake.take()
       const opened = new WatchConnection(client, socket)
       this.#connections.add(opened)
       opened.onClose(() => this.#connections.delete(opened))
       connection = opened
     })
+    this.#current = undefined
+    if (attempt.problem !== undefined) throw new MalformedHandshakeError(attempt.problem.message)
     return connection
   }
 

@@ -1,6 +1,6 @@
-import { isApiError, type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
-import type { AuditLog, AuditOutcome } from '../audit/index.ts'
-import { enforce, errorResponse, type ResourcePath, targetOfPath } from '../http/index.ts'
+import { type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
+import type { AuditLog } from '../audit/index.ts'
+import { auditOutcomeOf, passChecks, type ResourcePath, targetOfPath } from '../http/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import type { Registry, WriteOptions, WriteResult } from '../registry/index.ts'
 import type { Verb } from '../security/index.ts'
@@ -62,26 +62,32 @@ export class ActorWrites {
     document: unknown,
     write: (registry: ActorWritesParts['registry']) => Promise<WriteResult>,
   ): Promise<WriteResult> {
-    const { registry, audit } = this.#parts
-    const { user } = this.actor
+    const { registry, audit: log } = this.#parts
+    const { actor } = this
+    const { user } = actor
     const { group, plural, sensitive: isSensitive } = served.model
     const path = { group, version: version.name, plural, namespace, name, subresource }
     const uri = uriOf(path)
-    const request = { verb, target: targetOfPath(path), isSensitive }
-    const audited = audit?.begin({ uri, headers: {}, remoteAddress: undefined })
-    audited?.identified({ user, credential: undefined })
-    audited?.concerns(request)
+    const audit = log?.begin({ uri, headers: {}, remoteAddress: undefined })
     try {
-      enforce(this.actor.grantOf(user, verb, served, request.target), user, request, audited)
-      audited?.onDocument?.(document)
+      await passChecks({
+        audit,
+        authenticate: () => ({ user, credential: undefined }),
+        impersonate: caller => caller,
+        read: () => ({ verb, target: targetOfPath(path), isSensitive, served }),
+        // These writes follow one another.
+        turn: () => undefined,
+        grantOf: (_identity, request) => actor.grantOf(user, request),
+      })
+      audit?.onDocument?.(document)
       const result = await write(registry)
       const location = `${uri}/${placeOf(served, result.key).name}`
-      audited?.completed(
+      audit?.completed(
         verb === 'create' ? { code: 201, body: result.bytes, location } : { code: 200, body: result.bytes },
       )
       return result
     } catch (error) {
-      audited?.completed(outcomeOf(error))
+      audit?.completed(auditOutcomeOf(error))
       throw error
     }
   }
@@ -96,10 +102,4 @@ function uriOf({ group, version, plural, namespace, name, subresource }: Resourc
   const place = namespace === undefined ? [] : ['namespaces', namespace]
   const parts = [...root, version, ...place, plural, name, subresource]
   return parts.map(part => (part === undefined ? '' : `/${encodeURIComponent(part)}`)).join('')
-}
-
-function outcomeOf(error: unknown): AuditOutcome {
-  if (!isApiError(error)) return { code: 500 }
-  const { status, body } = errorResponse(error)
-  return { code: status, body }
 }

@@ -7,15 +7,16 @@ import type {
   WatchRequestOptions,
 } from '@setpoint/controller-runtime/internal'
 import type { AuditedRequest, AuditLog } from '../audit/index.ts'
-import type { RequestInfo, ResourceApi, ResourceRequest, Served } from '../http/index.ts'
+import type { CheckedRequest, RequestInfo, ResourceApi, ResourceRequest } from '../http/index.ts'
 import {
   type ApiResponse,
   asWatch,
+  auditOutcomeOf,
   classOf,
-  enforce,
   errorResponse,
   nothingServed,
   partyOfPlugin,
+  passChecks,
   RequestSeat,
   readRequestInfo,
   readWatchRequest,
@@ -24,7 +25,7 @@ import {
   toApiError,
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
-import type { RequestQueues } from '../security/index.ts'
+import type { Grant, Identity, RequestQueues } from '../security/index.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 import { type Actor, checkActor, serverActor } from './actor.ts'
 
@@ -45,13 +46,10 @@ interface LoopbackParts {
 export class LoopbackTransport implements Transport {
   readonly #parts: LoopbackParts
   readonly #actor: Actor
-  readonly #served: Served
 
   constructor(parts: LoopbackParts, actor: Actor = serverActor) {
     this.#parts = parts
     this.#actor = actor
-    const { api, isStarting } = parts
-    this.#served = { modelOf: path => api.modelOf(path), isStarting }
   }
 
   /** Returns a transport for another actor. */
@@ -61,43 +59,40 @@ export class LoopbackTransport implements Transport {
 
   async request(request: TransportRequest): Promise<TransportResponse> {
     request.signal?.throwIfAborted()
-    const { api, queues, log } = this.#parts
+    const { api, log } = this.#parts
     const { method, path: target, headers = {}, body, user = this.#actor.user, signal } = request
-    const audited = this.#begin(target, user, headers)
+    const loopback = this.#begin({ method, target, user, headers, signal, isWatch: false })
+    const { audit } = loopback
     let response: ApiResponse
     try {
-      const info = this.#read(method, target)
-      audited?.concerns(info)
-      const { served, path, query, verb, target: objects } = servedIn(info, target)
+      const info = servedIn(await passChecks(loopback), target)
+      const { served, path, query } = info
       const content = Buffer.from(body ?? '')
-      const party = partyOfPlugin(classOf(info), this.#actor.user)
-      const seat = new RequestSeat(queues, party, () => signal?.aborted === true)
-      await seat.enter()
-      enforce(this.#actor.grantOf(user, verb, served, objects), user, info, audited)
+      const seat = loopback.seatOf(info)
       response = await api.handle(served, {
         method,
         path,
         query,
         headers,
-        caller: { user, payer: party.identity, plugin: headers['x-setpoint-plugin'] },
-        rights: rightsOf(served, (verb, each) => checkActor(this.#actor, user, verb, served, each)),
+        caller: { user, payer: this.#actor.user.name, plugin: headers['x-setpoint-plugin'] },
+        rights: rightsOf(served, (verb, target) => checkActor(this.#actor, user, { verb, target, served })),
         async readBody() {
           await seat.beforeParsing(content.length)
           return content
         },
         turn: () => seat.enter(),
-        onDocument: audited?.onDocument,
+        onDocument: audit?.onDocument,
         signal,
         whenGone: () => signal,
       })
     } catch (thrown) {
-      if (signal?.aborted) audited?.completed({ code: undefined })
+      if (signal?.aborted) audit?.completed({ code: undefined })
       signal?.throwIfAborted()
       response = errorResponse(toApiError(thrown, log, { method, path: target }))
     }
     const bytes = Buffer.isBuffer(response.body) ? response.body : Buffer.concat([...response.body])
     response.release?.()
-    audited?.completed({ code: response.status, body: bytes, location: response.headers.location })
+    audit?.completed({ code: response.status, body: bytes, location: response.headers.location })
     return { status: response.status, headers: flatten(response.headers), body: bytes.toString() }
   }
 
@@ -105,23 +100,19 @@ export class LoopbackTransport implements Transport {
     target: string,
     { user = this.#actor.user, headers = {}, signal }: WatchRequestOptions,
   ): Promise<WatchConnection> {
-    const { api, hub, queues, log } = this.#parts
-    const audited = this.#begin(target, user, headers)
+    const { api, hub, log } = this.#parts
+    const loopback = this.#begin({ method: 'GET', target, user, headers, signal, isWatch: true })
+    const { audit } = loopback
     try {
-      const info = asWatch(this.#read('GET', target))
-      audited?.concerns(info)
-      const { served, path, query, verb, target: objects } = servedIn(info, target)
-      const party = partyOfPlugin('watches', this.#actor.user)
-      if (!queues.passes(party)) await queues.wait(party, () => signal.aborted)
-      enforce(this.#actor.grantOf(user, verb, served, objects), user, info, audited)
-      const cache = api.cacheOf(served)
-      const request = readWatchRequest(cache, path, query, { bookmarksByDefault: true })
+      const info = servedIn(await passChecks(loopback), target)
+      const cache = api.cacheOf(info.served)
+      const request = readWatchRequest(cache, info.path, info.query, { bookmarksByDefault: true })
       const present = await hub.admit(cache, request, signal)
       signal.throwIfAborted()
       const open = (sink: WatchSink) => {
         let opened: Watch | undefined
         // The roles may have changed since the request was authorized.
-        const check = () => checkActor(this.#actor, user, verb, served, objects)
+        const check = () => checkActor(this.#actor, user, info)
         check()
         const stopListening = this.#actor.onChange(() => {
           try {
@@ -132,35 +123,84 @@ export class LoopbackTransport implements Transport {
         }, user)
         const onEnd = () => {
           stopListening()
-          audited?.completed({ code: 200 })
+          audit?.completed({ code: 200 })
         }
-        opened = hub.open(cache, request, sink, present, { internal: true, caller: party.identity, onEnd })
+        const caller = this.#actor.user.name
+        opened = hub.open(cache, request, sink, present, { internal: true, caller, onEnd })
         return opened
       }
       const watch = new LoopbackWatch(open, signal)
-      audited?.started(200)
+      audit?.started(200)
       return watch
     } catch (thrown) {
-      if (signal.aborted) audited?.completed({ code: undefined })
+      if (signal.aborted) audit?.completed({ code: undefined })
       signal.throwIfAborted()
       const error = toApiError(thrown, log, { method: 'watch', path: target })
-      audited?.completed({ code: error.code, body: errorResponse(error).body })
+      audit?.completed(auditOutcomeOf(error))
       throw error
     }
   }
 
-  #begin(uri: string, user: UserInfo, headers: Readonly<Record<string, string>>): AuditedRequest | undefined {
-    const { audit } = this.#parts
-    if (audit === undefined) return undefined
-    const audited = audit.begin({ uri, headers, remoteAddress: undefined })
-    const actor = { user: this.#actor.user, credential: undefined }
-    audited.identified(user === actor.user ? actor : { user, credential: undefined, impersonator: actor })
-    return audited
+  #begin(params: LoopbackParams): LoopbackRequest {
+    return new LoopbackRequest(this.#actor, this.#parts, params)
+  }
+}
+
+interface LoopbackParams {
+  readonly method: string
+  readonly target: string
+  /** Who the actor acts for; the actor itself if it acts for nobody else. */
+  readonly user: UserInfo
+  readonly headers: Readonly<Record<string, string>>
+  readonly signal: AbortSignal | undefined
+  readonly isWatch: boolean
+}
+
+/** A request of an actor in this process. */
+class LoopbackRequest implements CheckedRequest<RequestInfo> {
+  readonly audit: AuditedRequest | undefined
+  readonly #actor: Actor
+  readonly #parts: LoopbackParts
+  readonly #params: LoopbackParams
+
+  constructor(actor: Actor, parts: LoopbackParts, params: LoopbackParams) {
+    this.#actor = actor
+    this.#parts = parts
+    this.#params = params
+    const { target: uri, headers } = params
+    this.audit = parts.audit?.begin({ uri, headers, remoteAddress: undefined })
   }
 
-  #read(method: string, target: string): RequestInfo {
+  authenticate(): Identity {
+    return { user: this.#actor.user, credential: undefined }
+  }
+
+  impersonate(caller: Identity): Identity {
+    const { user } = this.#params
+    this.#actor.checkUser(user)
+    return user === caller.user ? caller : { user, credential: undefined, impersonator: caller }
+  }
+
+  read(): RequestInfo {
+    const { method, target, isWatch } = this.#params
+    const { api, isStarting } = this.#parts
     const { path, query } = splitTarget(target)
-    return readRequestInfo(method, path, query, this.#served)
+    const info = readRequestInfo(method, path, query, { modelOf: path => api.modelOf(path), isStarting })
+    return isWatch ? asWatch(info) : info
+  }
+
+  turn(info: RequestInfo): Promise<void> | undefined {
+    return this.seatOf(info).enter()
+  }
+
+  grantOf({ user }: Identity, info: RequestInfo): Grant | undefined {
+    return this.#actor.grantOf(user, info)
+  }
+
+  seatOf(info: RequestInfo): RequestSeat {
+    const { signal } = this.#params
+    const party = partyOfPlugin(classOf(info), this.#actor.user)
+    return new RequestSeat(this.#parts.queues, party, () => signal?.aborted === true)
   }
 }
 

@@ -1,13 +1,11 @@
 import type { PluginPermission, UserInfo } from '@setpoint/controller-runtime'
 import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
 import type { RouteCallers } from '../http/index.ts'
-import type { ServedModel } from '../model/index.ts'
 import {
   type Authorizer,
   builtInGroups,
   everyCombination,
   type Grant,
-  type ResourceTarget,
   systemGroups,
 } from '../security/index.ts'
 import type { Actor } from './actor.ts'
@@ -64,16 +62,17 @@ export class PluginActor implements Actor {
     }
   }
 
-  grantOf(user: UserInfo, verb: string, served: ServedModel, target: ResourceTarget): Grant | undefined {
-    if (user === this.user) {
-      return served.plugin === this.#plugin ? ownKind : this.#authorizer.grantOf(user, verb, target)
-    }
-    if (!this.#callers.has(user)) {
+  checkUser(user: UserInfo): void {
+    if (user !== this.user && !this.#callers.has(user)) {
       throw new ApiError(
         'Forbidden',
         'client.as needs the user of a request whose response has not been sent yet',
       )
     }
+  }
+
+  grantOf(user: UserInfo, { verb, target, served }: Parameters<Actor['grantOf']>[1]): Grant | undefined {
+    if (user === this.user && served?.plugin === this.#plugin) return ownKind
     return this.#authorizer.grantOf(user, verb, target)
   }
 }

@@ -1,7 +1,7 @@
 import type { AuditLog } from '../../audit/index.ts'
 import { anonymousUser } from '../../security/index.ts'
 import type { Paths } from '../paths.ts'
-import type { Context, Middleware, RequestState } from '../request-state.ts'
+import { type Context, type Middleware, type RequestState, statusOf } from '../request-state.ts'
 
 /** Records the request in the audit log, with the status of its response. */
 export function auditing(log: AuditLog, paths: Paths): Middleware {
@@ -15,7 +15,7 @@ export function auditing(log: AuditLog, paths: Paths): Middleware {
     state.audit = audit
     await next()
     const { response } = state
-    const code = response?.status ?? (res.headersSent || ctx.respond !== false ? ctx.status : undefined)
+    const code = statusOf(ctx)
     // A request that is refused early does not have all of its state.
     const { identity, info = paths.readEarly(ctx.method, req.url ?? '') }: Partial<RequestState> = state
     if (identity === undefined && code !== 401 && code !== 403)
@@ -27,7 +27,8 @@ export function auditing(log: AuditLog, paths: Paths): Middleware {
     }
     // A watch is open, or Koa sends the body.
     if (!res.headersSent) ctx.set('Audit-ID', audit.id)
-    if (info.served !== undefined && info.verb === 'watch' && code !== undefined) audit.started(code)
+    const isWatch = code === 101 || (info.served !== undefined && info.verb === 'watch')
+    if (isWatch && code !== undefined) audit.started(code)
     const completed = () => audit.completed({ code, body: jsonBodyOf(ctx) })
     if (res.destroyed) completed()
     else res.once('close', completed)

@@ -8,7 +8,7 @@ import { readTarget } from '../request-target.ts'
 const tunnelAlternatives = Object.freeze(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])
 
 /** Parses the target of the request, and rejects CONNECT, whose target is not a path. */
-export function target(access: Access, paths: Paths): Middleware {
+export function target(access: Pick<Access, 'identify'>, paths: Paths): Middleware {
   const refuseTunnel = async (req: IncomingMessage) => {
     await access.identify(req)
     throw new MethodNotAllowedError('CONNECT', tunnelAlternatives)

@@ -5,13 +5,20 @@ import { silentLogger } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
 import { expect, it } from 'vitest'
-import { type BodyBounds, fairnessDefaults, RequestQueues } from '../../security/index.ts'
-import { readRequestInfo } from '../request-info.ts'
+import {
+  type BodyBounds,
+  type CallerRequest,
+  fairnessDefaults,
+  type Identity,
+  RequestQueues,
+} from '../../security/index.ts'
+import { Paths } from '../paths.ts'
 import { readBodyInTurn } from '../request-seat.ts'
 import type { Middleware } from '../request-state.ts'
+import { checks } from './checks.ts'
 import { errors } from './errors.ts'
-import { fairness } from './fairness.ts'
 import { sending } from './sending.ts'
+import { target } from './target.ts'
 
 /** A server whose requests are routes of a plugin. Their handlers respond when `finish` is called. */
 async function serve(routeBodies: BodyBounds) {
@@ -21,18 +28,18 @@ async function serve(routeBodies: BodyBounds) {
   const finished = new Promise<void>(resolve => {
     finish = resolve
   })
-  const identity: Middleware = (ctx, next) => {
-    const name = ctx.get('x-user')
-    if (name === '') throw new ApiError('Unauthorized', 'a token is required')
-    const user = { name, groups: [] }
-    ctx.state.identity = { user, credential: undefined }
-    ctx.state.caller = { user, payer: 'ann', plugin: undefined }
-    ctx.state.info = readRequestInfo(ctx.method, ctx.path, '', {
-      modelOf: () => undefined,
-      isStarting: () => false,
-    })
-    return next()
+  const identify = ({ headers }: CallerRequest): Identity => {
+    const name = headers['x-user']
+    if (typeof name !== 'string') throw new ApiError('Unauthorized', 'a token is required')
+    return { user: { name, groups: [] }, credential: undefined }
   }
+  const access = { identify, authenticate: identify, impersonate: (caller: Identity) => caller }
+  const authorizer = { grantOf: () => ({ reason: 'everyone may do everything' }) }
+  const paths = new Paths({
+    api: { visibleModelOf: () => undefined },
+    basePath: '',
+    isStarting: () => false,
+  })
   const handler: Middleware = async ctx => {
     handled.push(ctx.path)
     const body = await readBodyInTurn(ctx)
@@ -40,7 +47,8 @@ async function serve(routeBodies: BodyBounds) {
     ctx.state.response = { status: 200, headers: {}, body: Buffer.from(`${body.length} bytes`) }
   }
   const koa = new Koa()
-  for (const each of [sending(), errors(silentLogger, queues), identity, fairness(queues), handler])
+  const parts = { access, authorizer, paths, queues }
+  for (const each of [sending(), errors(silentLogger, queues), target(access, paths), checks(parts), handler])
     koa.use(each)
   // Some clients leave on purpose.
   koa.on('error', () => {})
