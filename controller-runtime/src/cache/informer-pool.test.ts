@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../test/support/sdk/eventually.ts'
 import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { Gadget, PlainGadget } from '../../../test/support/sdk/sample-models.ts'
+import { singleValueIndex } from '../api/index-spec.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { SelectorError } from '../api/selector.ts'
 import { createClient } from '../client/create-client.ts'
@@ -117,5 +118,51 @@ describe('a shared informer', () => {
     await client.patch(Gadget, 'a', { spec: { size: 2 } })
     await eventually(() => whole.informer.get('a')?.spec.size === 2)
     expect(slim.informer.get('a')?.spec.size).toBe(1)
+  })
+
+  describe('of declarations with different indexes', () => {
+    type G = ObjectOf<typeof Gadget>
+    const byColour = singleValueIndex<G>({ name: 'spec.colour', indexFunc: ({ spec }) => spec.colour })
+    const bySize = singleValueIndex<G>({ name: 'spec.size', indexFunc: ({ spec }) => `${spec.size}` })
+    const other = singleValueIndex<G>({ name: 'spec.colour', indexFunc: () => 'x' })
+    const declaring = (...indexes: (() => (typeof Gadget.indexes)[number])[]) => ({
+      ...Gadget,
+      indexes: indexes.map(index => index()),
+    })
+    const names = (objects: readonly { metadata: { name: string } }[]) => objects.map(o => o.metadata.name)
+
+    async function setUpRed() {
+      const { server, pool } = setUp()
+      await createClient(server).create(Gadget, {
+        metadata: { name: 'a' },
+        spec: { size: 1, colour: 'red' },
+      })
+      return { server, pool }
+    }
+
+    test('has the indexes of all of them, whichever comes first', async () => {
+      const { server, pool } = await setUpRed()
+      const first = pool.acquire(declaring(byColour)).informer
+      await first.synced
+      const second = pool.acquire(declaring(bySize)).informer
+      await second.synced
+      expect(names(second.byIndex('spec.size', '1'))).toEqual(['a'])
+      expect(names(first.byIndex('spec.colour', 'red'))).toEqual(['a'])
+      expect(server.openWatches).toBe(1)
+    })
+
+    test('is shared only if indexes of the same name are the same', async () => {
+      const { server, pool } = await setUpRed()
+      const kept = pool.acquire(declaring(byColour))
+      // The kind after its plugin was reloaded, while another plugin keeps the informer.
+      const reloaded = pool.acquire(declaring(bySize, other))
+      await Promise.all([kept.informer.synced, reloaded.informer.synced])
+      expect(names(reloaded.informer.byIndex('spec.colour', 'x'))).toEqual(['a'])
+      expect(names(kept.informer.byIndex('spec.colour', 'red'))).toEqual(['a'])
+      expect(() => kept.informer.byIndex('spec.size', '1')).toThrow(TypeError)
+      expect(pool.acquire(declaring(other)).informer).toBe(reloaded.informer)
+      await kept.release()
+      expect(server.openWatches).toBe(1)
+    })
   })
 })

@@ -43,12 +43,13 @@ export function informerKey(
  * Shares informers: one for each model, selectors and transform in use.
  *
  * Guarantees
- * - Two leases of the same key share one informer, so one watch and one copy of the objects.
+ * - Two leases of the same key share one informer, so one watch and one copy of the objects. The informer has the indexes
+ *   of both declarations of the model. Only if two of them have the same name, but are not the same, it is not shared.
  * - The last release stops the informer and closes its watch; a later lease starts a new one.
  */
 export class InformerPool {
   readonly #options: Omit<InformerOptions, keyof InformerSelection>
-  /** By key. The informers of one key differ in their transforms. */
+  /** By key. The informers of one key differ in their transforms, or in indexes of the same name. */
   readonly #shared = new Map<string, SharedInformer[]>()
   #started = false
 
@@ -66,9 +67,9 @@ export class InformerPool {
     const key = informerKey(model, selection)
     const entries = this.#shared.get(key) ?? []
     for (const entry of entries) {
-      if (entry.transform === selection.transform && holds(entry.informer, model)) {
-        return this.#lease(key, entry, entry.informer)
-      }
+      const { informer, transform } = entry
+      if (transform !== selection.transform || !holds(informer, model)) continue
+      if (informer.addIndexesOf(model)) return this.#lease(key, entry, informer)
     }
     const informer = new Informer(model, { ...this.#options, ...selection })
     const entry: SharedInformer = { informer, transform: selection.transform, users: 0 }

@@ -160,6 +160,14 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     this.#store.addIndex(index)
   }
 
+  /**
+   * Adds the missing indexes of another declaration of the kind. Returns false, and adds none, if another index has the name
+   * of one of them.
+   */
+  addIndexesOf({ indexes }: Pick<Model<T>, 'indexes'>): boolean {
+    return this.#store.addIndexes(indexes)
+  }
+
   /** Adds a handler, at any time. */
   addHandler(handler: InformerHandler<T>): HandlerRegistration {
     const delivery = new Delivery(handler, this.#clock, this.#log)

@@ -75,11 +75,15 @@ export class Store<T extends ApiObject = ApiObject> {
   /** @throws TypeError if another index has that name. */
   addIndex(index: IndexDeclaration<T>): void {
     const spec = index()
-    const known = this.#specs.get(spec.name)
-    if (known !== undefined && known !== spec) {
-      throw new TypeError(`${this.#kind} has another index ${JSON.stringify(spec.name)}`)
-    }
-    this.#specs.set(spec.name, spec)
+    if (this.addIndexes([spec])) return
+    throw new TypeError(`${this.#kind} has another index ${JSON.stringify(spec.name)}`)
+  }
+
+  /** Adds the indexes that are missing. Returns false, and adds none, if another index has the name of one of them. */
+  addIndexes(specs: readonly IndexSpec<T>[]): boolean {
+    if (specs.some(spec => (this.#specs.get(spec.name) ?? spec) !== spec)) return false
+    for (const spec of specs) this.#specs.set(spec.name, spec)
+    return true
   }
 
   /**
