@@ -19,11 +19,10 @@ import {
   workDefaults,
 } from '../cache/for-query.ts'
 import { compareCodePoints, IndexSet } from '../model/index.ts'
+import { planCosts, sortCost } from './costs.ts'
 import { testWorkOf } from './match.ts'
 import { membersOf } from './members.ts'
-import { planCosts } from './plan.ts'
 import { compileTerms, type Run, type Term } from './terms.ts'
-import { sortCost } from './window.ts'
 
 /** Objects of a snapshot, keys ascending, one after another. */
 interface ByName {
@@ -100,12 +99,11 @@ function* cheapest(
   let fewest = size
   let best: Term | undefined
   for (const term of terms) {
-    const members = membersOf(snapshot, term)
+    const members = membersOf(term)
     if (members === undefined) continue
     fewest = Math.min(fewest, members.size)
-    const each = planCosts.gathered + members.searches * planCosts.search
     const more = isInOrder && isLazy(term) ? term.runs.length * planCosts.search : sortCost(members.size)
-    const termCost = members.size * each + more
+    const termCost = members.size * planCosts.gathered + more
     if (termCost > cost) continue
     cost = termCost
     best = term
@@ -160,7 +158,7 @@ function within({ objects }: ModelSnapshot, { from, to }: Run, after: ObjectKey 
 /** The objects that a term selects, collected and sorted. */
 function* collected(snapshot: ModelSnapshot, term: Term, after: ObjectKey | undefined): Work<ByName> {
   const found: Candidate[] = []
-  const members = membersOf(snapshot, term)
+  const members = membersOf(term)
   const seen = members?.repeats ? new Set<Slot>() : undefined
   if (members !== undefined) {
     yield* members.each(slot => {

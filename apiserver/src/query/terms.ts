@@ -50,20 +50,6 @@ export function* compileTerms(snapshot: ModelSnapshot, selector: Selector): Work
   return terms
 }
 
-/** A term for all objects of one value in a tree that has every object once. */
-export function runTerm(tree: IndexTree, run: Run, test: (entry: Entry) => boolean): Term {
-  return {
-    tree,
-    runs: [run],
-    negated: false,
-    overlapping: false,
-    inNameOrder: true,
-    whole: true,
-    inRuns: run.to - run.from,
-    test,
-  }
-}
-
 /** The number of objects that satisfy the term, or undefined if the index alone does not tell. */
 export function countOf(term: Term, size: number): number | undefined {
   if (term.overlapping) return undefined

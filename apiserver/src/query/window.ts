@@ -7,17 +7,8 @@ import {
   type Work,
   workDefaults,
 } from '../cache/for-query.ts'
+import { planCosts, sortCost } from './costs.ts'
 import type { Ordering } from './ordering.ts'
-
-/** Costs in microseconds, on the scale of `planCosts`. */
-const costs = Object.freeze({
-  /** Comparing two objects in a sort. */
-  compared: 0.3,
-  /** Keeping a found object in a set, and finding it there. */
-  kept: 0.2,
-  /** A step along the sort index. */
-  stepped: 0.1,
-})
 
 /** Objects that are kept in order at once while others are still being compared with the last of them. */
 const mostKept = workDefaults.stride
@@ -61,11 +52,6 @@ export function windowCost(
   return count <= 0 ? 0 : cheapest(found, order, ordering, offset, count).cost
 }
 
-/** What sorting so many objects costs. */
-export function sortCost(size: number): number {
-  return size * Math.log2(size + 1) * costs.compared
-}
-
 function cheapest(
   found: number,
   order: SortOrder,
@@ -80,9 +66,9 @@ function cheapest(
   // One comparison with the worst kept so far, and every now and then a sort of those kept.
   const fromStart = offset + count
   const fromEnd = found - offset
-  if (fromStart <= mostKept) consider('first', found * costs.compared + 2 * sortCost(fromStart))
-  if (fromEnd <= mostKept) consider('last', found * costs.compared + 2 * sortCost(fromEnd))
-  if (order.keys.length === 1) consider('index', found * costs.kept + ordering.size * costs.stepped)
+  if (fromStart <= mostKept) consider('first', found * planCosts.compared + 2 * sortCost(fromStart))
+  if (fromEnd <= mostKept) consider('last', found * planCosts.compared + 2 * sortCost(fromEnd))
+  if (order.keys.length === 1) consider('index', found * planCosts.kept + ordering.size * planCosts.stepped)
   return best
 }
 
@@ -143,11 +129,7 @@ function* alongIndex(
 }
 
 /** The objects of some candidates. */
-export function* slotsOf(
-  candidates: readonly Candidate[],
-  offset: number,
-  count: number,
-): Work<readonly Slot[]> {
+function* slotsOf(candidates: readonly Candidate[], offset: number, count: number): Work<readonly Slot[]> {
   const slots: Slot[] = []
   for (let at = offset; at < offset + count; at += workDefaults.stride) {
     const end = Math.min(offset + count, at + workDefaults.stride)
