@@ -72,8 +72,8 @@ for (const [name, entryPoints] of Object.entries(packages)) {
       'mime-types': `${root}node_modules/mime-types`,
       ...(name === 'apiserver' && { 'prom-client': sdkInternals }),
     },
-    // lmdb and etcd3 load files of their own packages; cockatiel belongs to the interface of etcd3.
-    external: ['@setpoint/*', 'lmdb', 'etcd3', 'cockatiel'],
+    // lmdb and etcd3 load files of their own packages; grpc-js and cockatiel belong to the interface of etcd3.
+    external: ['@setpoint/*', 'lmdb', 'etcd3', '@grpc/grpc-js', 'cockatiel'],
     // The CommonJS form of jsonc-parser loads its files in a way that bundlers cannot follow.
     mainFields: ['module', 'main'],
     // CommonJS dependencies require Node's modules. Our own files import `createRequire` by its name.

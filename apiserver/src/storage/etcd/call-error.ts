@@ -1,3 +1,4 @@
+import { status } from '@grpc/grpc-js'
 import {
   CompactedError,
   FutureRevisionError,
@@ -5,22 +6,6 @@ import {
   StoreUnavailableError,
   WrongStoreError,
 } from '../contract.ts'
-
-/** The gRPC status codes that this folder distinguishes. */
-export const grpcStatus = Object.freeze({
-  ok: 0,
-  cancelled: 1,
-  invalidArgument: 3,
-  deadlineExceeded: 4,
-  notFound: 5,
-  permissionDenied: 7,
-  resourceExhausted: 8,
-  failedPrecondition: 9,
-  outOfRange: 11,
-  internal: 13,
-  unavailable: 14,
-  unauthenticated: 16,
-})
 
 /** A call to etcd that failed. Stays inside this folder; see `toStorageError`. */
 export class CallError extends Error {
@@ -53,7 +38,7 @@ export class CallError extends Error {
       error instanceof Error ? error : { message: error }
     return typeof code === 'number'
       ? new CallError(code, String(details).replace(emptyNote, ''), endpoint, { cause: error })
-      : new CallError(grpcStatus.unavailable, String(message), endpoint, { cause: error })
+      : new CallError(status.UNAVAILABLE, String(message), endpoint, { cause: error })
   }
 
   /** Names the member, for messages. */
@@ -66,7 +51,7 @@ export class CallError extends Error {
    * uses makes the request look sent, which is the safe side.
    */
   get unsent(): boolean {
-    return this.#unsent || (this.code === grpcStatus.unavailable && unsentTexts.test(this.message))
+    return this.#unsent || (this.code === status.UNAVAILABLE && unsentTexts.test(this.message))
   }
 
   /** Returns true if the connection or the member is at fault, so another member may respond. */
@@ -87,7 +72,7 @@ export class CallError extends Error {
    */
   get refused(): boolean {
     if (this.unsent || refusingCodes.has(this.code) || noLeaderText.test(this.message)) return true
-    return this.code === grpcStatus.resourceExhausted && refusingTexts.test(this.message)
+    return this.code === status.RESOURCE_EXHAUSTED && refusingTexts.test(this.message)
   }
 
   /**
@@ -95,7 +80,7 @@ export class CallError extends Error {
    * full, which it has applied (`quotaApplierV3`).
    */
   get noSpace(): boolean {
-    return this.code === grpcStatus.resourceExhausted && noSpaceText.test(this.message)
+    return this.code === status.RESOURCE_EXHAUSTED && noSpaceText.test(this.message)
   }
 
   /** Returns true if etcd no longer accepts the token. */
@@ -105,7 +90,7 @@ export class CallError extends Error {
 
   /** Returns true if the response was larger than `etcdDefaults.receiveBytes`. */
   get responseTooLarge(): boolean {
-    return this.code === grpcStatus.resourceExhausted && /^Received message larger/.test(this.message)
+    return this.code === status.RESOURCE_EXHAUSTED && /^Received message larger/.test(this.message)
   }
 }
 
@@ -115,18 +100,18 @@ const noLeaderText = /^etcdserver: no leader$/
 const leaderlessTexts =
   /no leader|leader changed|request timed out|proposal dropped|not leader|leader failure/
 const lostCodes: ReadonlySet<number> = new Set([
-  grpcStatus.unavailable,
-  grpcStatus.deadlineExceeded,
-  grpcStatus.internal,
+  status.UNAVAILABLE,
+  status.DEADLINE_EXCEEDED,
+  status.INTERNAL,
 ])
 /** Not `unimplemented`: grpc-js also uses it for a success without a message. */
 const refusingCodes: ReadonlySet<number> = new Set([
-  grpcStatus.invalidArgument,
-  grpcStatus.notFound,
-  grpcStatus.permissionDenied,
-  grpcStatus.failedPrecondition,
-  grpcStatus.outOfRange,
-  grpcStatus.unauthenticated,
+  status.INVALID_ARGUMENT,
+  status.NOT_FOUND,
+  status.PERMISSION_DENIED,
+  status.FAILED_PRECONDITION,
+  status.OUT_OF_RANGE,
+  status.UNAUTHENTICATED,
 ])
 const noSpaceText = /database space exceeded/
 /** Of the request: etcd's two texts, and grpc-js's. grpc-js reports a response over the limit as "Received message". */
@@ -141,13 +126,13 @@ const emptyNote = /\.? *Resolution note: $/
 export function toStorageError(error: CallError): Error {
   const { code, message, noSpace, place } = error
   const options = { cause: error }
-  if (code === grpcStatus.outOfRange) {
+  if (code === status.OUT_OF_RANGE) {
     if (message.includes('compacted')) return new CompactedError(message)
     if (message.includes('future revision')) return new FutureRevisionError(message)
   }
   if (noSpace) return new StoreFullError(message, options)
   if (tooLargeTexts.test(message)) return new RangeError(message, options)
-  if (code === grpcStatus.invalidArgument && /too many operations|duplicate key/.test(message))
+  if (code === status.INVALID_ARGUMENT && /too many operations|duplicate key/.test(message))
     return new RangeError(message, options)
   if (error.wrongStore) return new WrongStoreError(message, options)
   const hint = hints.find(([text]) => text.test(`${error.endpoint}: ${message}`))?.[1]

@@ -1,10 +1,10 @@
 import { rootCertificates } from 'node:tls'
+import type { Client, Metadata } from '@grpc/grpc-js'
 import { noop } from 'cockatiel'
 import {
   Etcd3,
   type IAuthenticateRequest,
   type IAuthenticateResponse,
-  type ICallable,
   type ICompactionRequest,
   type ICompactionResponse,
   type IRangeRequest,
@@ -30,13 +30,9 @@ export interface Method<Request, Response> {
   readonly responseDeserialize: (response: Buffer) => Response
 }
 
-type Lease = Parameters<Parameters<ICallable<unknown>['withConnection']>[1]>[0]
-export type GrpcClient = Lease['client']
-export type Metadata = Lease['metadata']
-
 /** One gRPC channel to one member, and the methods to call on it. */
 export interface EtcdChannel {
-  readonly client: GrpcClient
+  readonly client: Client
   readonly metadata: Metadata
   readonly range: Method<IRangeRequest, IRangeResponse>
   readonly txn: Method<ITxnRequest, ITxnResponse>
@@ -56,7 +52,7 @@ export const methods = Object.freeze({
  * etcd3's client for one member: connection, TLS, keepalive and messages.
  *
  * Callers take the channel and call its methods themselves. etcd3's own `exec()` resets all calls on the channel after
- * one recoverable error, sets no deadline, and retries writes. Its `auth` option opens a connection for each login and
+ * one recoverable error, cannot be aborted, and retries writes. Its `auth` option opens a connection for each login and
  * never closes it, so `Connection` authenticates instead.
  */
 export class EtcdClient extends Etcd3 {
@@ -114,7 +110,7 @@ export class EtcdClient extends Etcd3 {
 }
 
 /** @throws Error if etcd3 does not know the method. */
-function methodOf<Request, Response>(client: GrpcClient, name: string): Method<Request, Response> {
+function methodOf<Request, Response>(client: Client, name: string): Method<Request, Response> {
   const service: unknown = Reflect.get(client.constructor, 'service')
   const method: unknown = typeof service === 'object' && service !== null && Reflect.get(service, name)
   if (!isMethod<Request, Response>(method)) throw new Error(`etcd3 has no method ${name}`)

@@ -1,5 +1,6 @@
+import { status } from '@grpc/grpc-js'
 import type { Logger } from '@setpoint/controller-runtime'
-import { CallError, grpcStatus } from './call-error.ts'
+import { CallError } from './call-error.ts'
 
 /** A member, and the id of its cluster as etcd sends it. */
 export interface ClusterMember {
@@ -47,7 +48,7 @@ export class Cluster {
   #refuse({ endpoint }: ClusterMember, message: string): CallError {
     if (!this.#logged.has(message)) this.#log?.error({ endpoint }, message)
     this.#logged.add(message)
-    return new CallError(grpcStatus.unavailable, message, endpoint, { unsent: true, wrongStore: true })
+    return new CallError(status.UNAVAILABLE, message, endpoint, { unsent: true, wrongStore: true })
   }
 }
 

@@ -2,10 +2,11 @@ import { once } from 'node:events'
 import { constants } from 'node:http2'
 import { createServer as createTcpServer, type Server } from 'node:net'
 import { Worker } from 'node:worker_threads'
+import { status } from '@grpc/grpc-js'
 import { silentLogger } from '@setpoint/controller-runtime'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { type FakeCall, type FakeEtcd, headerAt, startFakeEtcd } from '../../../../test/support/fake-etcd.ts'
-import { CallError, grpcStatus } from './call-error.ts'
+import { CallError } from './call-error.ts'
 import { methods } from './client.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
@@ -113,8 +114,7 @@ describe('a connection to etcd', () => {
       Array.from({ length: 2 }, () => failureOf(connection.call(methods.range, range, patience()))),
     )
     failures.push(await failureOf(connection.call(methods.range, range, patience())))
-    for (const failure of failures)
-      expect(failure).toMatchObject({ code: grpcStatus.unavailable, unsent: true })
+    for (const failure of failures) expect(failure).toMatchObject({ code: status.UNAVAILABLE, unsent: true })
   })
 
   test('reports a call as unsent if the peer accepts the connection and stays silent', async () => {
@@ -123,10 +123,10 @@ describe('a connection to etcd', () => {
     const connection = connectionTo(await listen(silent))
     const until = performance.now() + 50
     const expired = await failureOf(connection.call(methods.range, range, { until }))
-    expect(expired).toMatchObject({ code: grpcStatus.deadlineExceeded, unsent: true })
+    expect(expired).toMatchObject({ code: status.DEADLINE_EXCEEDED, unsent: true })
     const waiting = failureOf(connection.call(methods.range, range, patience()))
     connection.close()
-    expect(await waiting).toMatchObject({ code: grpcStatus.cancelled, unsent: true })
+    expect(await waiting).toMatchObject({ code: status.CANCELLED, unsent: true })
   })
 
   test.each<[string, (call: FakeCall) => void, number]>([
@@ -183,7 +183,7 @@ describe('a connection to etcd', () => {
   test('reports a call as unsent if the peer refuses its stream', async () => {
     const { endpoint } = await fakeEtcd(({ stream }) => stream.close(constants.NGHTTP2_REFUSED_STREAM))
     const failure = await failureOf(connectionTo(endpoint).call(methods.range, range, patience()))
-    expect(failure).toMatchObject({ code: grpcStatus.unavailable, unsent: true })
+    expect(failure).toMatchObject({ code: status.UNAVAILABLE, unsent: true })
   })
 
   test('cancels an aborted call on the wire', async () => {
@@ -197,7 +197,7 @@ describe('a connection to etcd', () => {
     const failure = await failureOf(
       connectionTo(endpoint).call(methods.range, range, { ...patience(), signal }),
     )
-    expect(failure).toMatchObject({ code: grpcStatus.cancelled, unsent: false })
+    expect(failure).toMatchObject({ code: status.CANCELLED, unsent: false })
     await expect.poll(() => codes).toEqual([constants.NGHTTP2_CANCEL])
   })
 
@@ -248,7 +248,7 @@ describe('a connection to etcd', () => {
     const large = failureOf(ask('large'))
     await expect.poll(() => held.size).toBe(2)
     held.get('large')?.send(Buffer.alloc(3), etcdDefaults.receiveBytes + 1)
-    expect(await large).toMatchObject({ code: grpcStatus.resourceExhausted, responseTooLarge: true })
+    expect(await large).toMatchObject({ code: status.RESOURCE_EXHAUSTED, responseTooLarge: true })
     held.get('neighbour')?.respond(emptyPage)
     expect((await neighbour).header.revision).toBe('7')
     expect(etcd.sessions).toHaveLength(1)
@@ -267,7 +267,7 @@ describe('the endpoints of one member', () => {
       failureOf(endpoints.send(methods.range, range, { until })),
     )
     for (const failure of failures) {
-      expect((await failure).code).toBe(grpcStatus.deadlineExceeded)
+      expect((await failure).code).toBe(status.DEADLINE_EXCEEDED)
       // The next call uses the new connection.
       void endpoints.send(methods.range, range, patience()).catch(() => {})
     }
@@ -320,14 +320,14 @@ describe('a connection with a login', () => {
     token(await nth(3), 'two')
     // 1.2 s are over, and the last step has taken 300 ms.
     await nth(4)
-    expect(await failure).toMatchObject({ code: grpcStatus.deadlineExceeded, unsent: false })
+    expect(await failure).toMatchObject({ code: status.DEADLINE_EXCEEDED, unsent: false })
   })
 
   test('reports a call as unsent if the login fails', async () => {
     const { endpoint } = await fakeEtcd(call => call.fail(3, 'etcdserver: authentication failed'))
     const connection = connectionWithLogin(endpoint)
     const failure = await failureOf(connection.call(methods.range, range, patience()))
-    expect(failure).toMatchObject({ code: grpcStatus.invalidArgument, unsent: true })
+    expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, unsent: true })
   })
 })
 
@@ -360,6 +360,6 @@ describe('a watch stream', () => {
     }
     const ended = failureOf(read())
     stream.cancel()
-    expect(await ended).toMatchObject({ code: grpcStatus.cancelled })
+    expect(await ended).toMatchObject({ code: status.CANCELLED })
   })
 })

@@ -1,11 +1,12 @@
+import { connectivityState, type Metadata, status } from '@grpc/grpc-js'
 import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { IWatchCreateRequest, IWatchResponse } from 'etcd3'
-import { CallError, grpcStatus } from './call-error.ts'
-import { type EtcdChannel, EtcdClient, type Metadata, type Method, type TlsOptions } from './client.ts'
+import { CallError } from './call-error.ts'
+import { type EtcdChannel, EtcdClient, type Method, type TlsOptions } from './client.ts'
 import type { ClusterMember } from './cluster.ts'
 import type { Login } from './login.ts'
 import { checkedHeader } from './messages.ts'
-import { type CallLimits, states, UnaryCall } from './unary-call.ts'
+import { type CallLimits, UnaryCall } from './unary-call.ts'
 
 export interface ConnectionOptions {
   /** Read for each new connection, so renewed certificates apply from then on. */
@@ -57,7 +58,7 @@ export class Connection {
     try {
       this.#client = new EtcdClient(endpoint, this.#tls)
     } catch (error) {
-      throw this.#unsent(grpcStatus.unavailable, error)
+      throw this.#unsent(status.UNAVAILABLE, error)
     }
   }
 
@@ -110,9 +111,9 @@ export class Connection {
       throw this.#unsent(code, error, wrongStore)
     }
     const grpc = channel.client.getChannel()
-    if (grpc.getConnectivityState(false) !== states.ready) return
+    if (grpc.getConnectivityState(false) !== connectivityState.READY) return
     this.#isAdmitted = true
-    grpc.watchConnectivityState(states.ready, Number.POSITIVE_INFINITY, () => {
+    grpc.watchConnectivityState(connectivityState.READY, Number.POSITIVE_INFINITY, () => {
       this.#isAdmitted = false
     })
   }
@@ -149,7 +150,7 @@ export class Connection {
     if (!this.#isAdmitted) await this.#admit(channel, limits)
     const { login } = this.#options
     const metadata = login ? this.#sign(channel, await this.#token(login, limits)) : channel.metadata
-    if (this.closed) throw this.#unsent(grpcStatus.unavailable, 'the connection is closed')
+    if (this.closed) throw this.#unsent(status.UNAVAILABLE, 'the connection is closed')
     const { path, requestSerialize, responseDeserialize } = watch
     const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata)
     this.#calls.add(stream)
@@ -196,7 +197,7 @@ export class Connection {
   }
 
   async #open(): Promise<EtcdChannel> {
-    if (this.closed) throw this.#unsent(grpcStatus.unavailable, 'the connection is closed')
+    if (this.closed) throw this.#unsent(status.UNAVAILABLE, 'the connection is closed')
     this.#opening ??= this.#client.open()
     this.#channel = await this.#opening
     return this.#channel
@@ -210,7 +211,7 @@ export class Connection {
       return await withinLimits(token, limits, this.endpoint)
     } catch (error) {
       // The calls that wait for the token have not been sent.
-      throw this.#unsent(error instanceof CallError ? error.code : grpcStatus.unauthenticated, error)
+      throw this.#unsent(error instanceof CallError ? error.code : status.UNAUTHENTICATED, error)
     }
   }
 
@@ -230,7 +231,7 @@ export class Connection {
     metadata: Metadata,
     limits: CallLimits,
   ): Promise<Response> {
-    if (this.closed) return Promise.reject(this.#unsent(grpcStatus.unavailable, 'the connection is closed'))
+    if (this.closed) return Promise.reject(this.#unsent(status.UNAVAILABLE, 'the connection is closed'))
     const { until, patienceMs = Number.POSITIVE_INFINITY, signal } = limits
     const soonest = Math.min(until, performance.now() + patienceMs)
     const call = new UnaryCall(channel.client, this.endpoint, { until: soonest, signal })
@@ -249,9 +250,9 @@ function withinLimits<T>(shared: Promise<T>, { until, signal }: CallLimits, endp
   return new Promise((resolve, reject) => {
     const give = (code: number, details: string) =>
       reject(new CallError(code, details, endpoint, { unsent: true }))
-    const onAbort = () => give(grpcStatus.cancelled, 'the call was aborted')
+    const onAbort = () => give(status.CANCELLED, 'the call was aborted')
     const timer = setTimeout(
-      () => setImmediate(() => give(grpcStatus.unauthenticated, 'the login has not finished')),
+      () => setImmediate(() => give(status.UNAUTHENTICATED, 'the login has not finished')),
       Math.max(0, until - performance.now()),
     )
     if (signal?.aborted) onAbort()

@@ -1,6 +1,7 @@
+import { status } from '@grpc/grpc-js'
 import type { Logger } from '@setpoint/controller-runtime'
 import { resendPauseMs } from './backoff.ts'
-import { CallError, grpcStatus } from './call-error.ts'
+import { CallError } from './call-error.ts'
 import type { EtcdChannel, Method } from './client.ts'
 import { Cluster, type ClusterMember } from './cluster.ts'
 import { Connection, type ConnectionOptions, type Membership } from './connection.ts'
@@ -78,7 +79,7 @@ export class Endpoints {
         if (error.lost) this.failed(connection.endpoint, error, connection)
         if (error.wrongStore) wrong = error
         left -= 1
-        if (left === 0 || this.#closed || !error.unsent || error.code !== grpcStatus.unavailable)
+        if (left === 0 || this.#closed || !error.unsent || error.code !== status.UNAVAILABLE)
           throw wrong ?? error
       }
     }
@@ -141,7 +142,7 @@ export class Endpoints {
       }
       // A second request would wait for the same login.
       const hedge = () => (open > 0 && this.#login?.isUnderWay ? later(hedgeMs) : next())
-      onAbort = () => reject(new CallError(grpcStatus.cancelled, 'the call was aborted', ''))
+      onAbort = () => reject(new CallError(status.CANCELLED, 'the call was aborted', ''))
       if (signal?.aborted) return onAbort()
       signal?.addEventListener('abort', onAbort, { once: true })
       next()
@@ -173,7 +174,7 @@ export class Endpoints {
     if (shared !== undefined && this.#shared[this.#index] !== shared) return
     const alone = this.#addresses.length === 1
     // gRPC reconnects by itself. Only a connection without responses is replaced, because it may be half open.
-    if (alone && error.code !== grpcStatus.deadlineExceeded) return
+    if (alone && error.code !== status.DEADLINE_EXCEEDED) return
     this.#use((this.#index + 1) % this.#addresses.length)
     this.#log?.warn(
       { endpoint, next: this.#addresses[this.#index], reason: error.message },
@@ -208,7 +209,7 @@ export class Endpoints {
   #dial(index: number, options: ConnectionOptions = this.#options): Connection {
     const address = this.#addresses[index]
     if (address === undefined || this.#closed)
-      throw new CallError(grpcStatus.unavailable, 'the storage is closed', address ?? '', { unsent: true })
+      throw new CallError(status.UNAVAILABLE, 'the storage is closed', address ?? '', { unsent: true })
     for (const old of this.#connections) if (old.closed) this.#connections.delete(old)
     const connection = new Connection(address, options)
     this.#connections.add(connection)
@@ -261,7 +262,7 @@ export class Endpoints {
     } catch (error) {
       if (this.#auth === undefined || !(error instanceof CallError)) return undefined
       // Another cluster does not know the token, or waits for the log entry that it names.
-      if (!error.staleToken && error.code !== grpcStatus.deadlineExceeded) return undefined
+      if (!error.staleToken && error.code !== status.DEADLINE_EXCEEDED) return undefined
       const { user: name, password } = this.#auth
       return await connection.authenticate({ name, password }, meetLimits()).then(
         ({ member }) => member,

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { status } from '@grpc/grpc-js'
 import type { Logger } from '@setpoint/controller-runtime'
 import {
   errorMessage,
@@ -25,7 +26,7 @@ import {
 } from '../contract.ts'
 import type { Fullness } from '../fullness.ts'
 import { resendPauseMs } from './backoff.ts'
-import { CallError, grpcStatus, toStorageError } from './call-error.ts'
+import { CallError, toStorageError } from './call-error.ts'
 import { methods } from './client.ts'
 import type { ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
@@ -242,7 +243,7 @@ class EtcdStorage implements Storage {
     if (fence === lost.fence) return { result }
     this.#outcomes.heard(fence)
     const reason = 'the fence moved while another server looked up an outcome'
-    return { failure: new CallError(grpcStatus.unavailable, reason, '', { unsent: true }) }
+    return { failure: new CallError(status.UNAVAILABLE, reason, '', { unsent: true }) }
   }
 
   async #afterFailure(
@@ -253,7 +254,7 @@ class EtcdStorage implements Storage {
   ): Promise<{ readonly result: TransactionResult } | { readonly failure: CallError }> {
     if (failure.refused) {
       // After a member that could not be reached in time, the next one is in use.
-      if (failure.leaderless || failure.code === grpcStatus.deadlineExceeded) return { failure }
+      if (failure.leaderless || failure.code === status.DEADLINE_EXCEEDED) return { failure }
       throw failure
     }
     // The tip is gone, so the id is nowhere.
@@ -329,7 +330,7 @@ class EtcdStorage implements Storage {
       } catch (error) {
         const isDone =
           error instanceof CallError &&
-          error.code === grpcStatus.outOfRange &&
+          error.code === status.OUT_OF_RANGE &&
           error.message.includes('compacted')
         if (!isDone) throw error
       }
@@ -386,7 +387,7 @@ class EtcdStorage implements Storage {
       return await steps({ until: begun + this.#deadlineMs, signal })
     } catch (error) {
       if (!(error instanceof CallError)) throw error
-      throw error.code === grpcStatus.cancelled && signal?.aborted ? signal.reason : toStorageError(error)
+      throw error.code === status.CANCELLED && signal?.aborted ? signal.reason : toStorageError(error)
     } finally {
       this.#observe?.(operation, key, (performance.now() - begun) / 1000)
     }

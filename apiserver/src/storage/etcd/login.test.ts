@@ -1,5 +1,6 @@
+import { status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { CallError, grpcStatus } from './call-error.ts'
+import { CallError } from './call-error.ts'
 import { etcdDefaults } from './defaults.ts'
 import { type Credentials, Login } from './login.ts'
 
@@ -15,7 +16,7 @@ function loginTo(credentials: Credentials) {
         tried.push(password)
         waiting.push(() => {
           if (password === etcd.password) resolve(`token ${tried.length}`)
-          else reject(new CallError(grpcStatus.invalidArgument, 'authentication failed', 'etcd'))
+          else reject(new CallError(status.INVALID_ARGUMENT, 'authentication failed', 'etcd'))
         })
       }),
   )

@@ -1,4 +1,5 @@
-import { CallError, grpcStatus } from './call-error.ts'
+import { status } from '@grpc/grpc-js'
+import { CallError } from './call-error.ts'
 import { etcdDefaults } from './defaults.ts'
 
 /** A user of etcd. Read for each login, so a changed password applies from then on. */
@@ -74,5 +75,5 @@ export class Login {
 }
 
 function isRejection(error: unknown): boolean {
-  return error instanceof CallError && error.code === grpcStatus.invalidArgument
+  return error instanceof CallError && error.code === status.INVALID_ARGUMENT
 }

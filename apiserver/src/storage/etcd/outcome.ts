@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { status } from '@grpc/grpc-js'
 import {
   laterRevision,
   parseRevision,
@@ -9,7 +10,7 @@ import {
 import { unlessAborted } from '@setpoint/controller-runtime/internal'
 import { OutcomeUnknownError } from '../contract.ts'
 import { resendPauseMs } from './backoff.ts'
-import { CallError, grpcStatus } from './call-error.ts'
+import { CallError } from './call-error.ts'
 import { methods } from './client.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
@@ -217,7 +218,7 @@ export class Outcomes {
         silence = setTimeout(close, patienceMs)
         if (canceled) {
           const isCompacted = compact_revision !== '0'
-          const code = isCompacted ? grpcStatus.outOfRange : grpcStatus.unavailable
+          const code = isCompacted ? status.OUT_OF_RANGE : status.UNAVAILABLE
           throw new CallError(code, isCompacted ? 'compacted' : cancel_reason, connection.endpoint)
         }
         for (const { kv } of events) {
@@ -227,13 +228,13 @@ export class Outcomes {
           if (revision >= until) return found
         }
       }
-      throw new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)
+      throw new CallError(status.UNAVAILABLE, 'the watch stream ended', connection.endpoint)
     } catch (error) {
       const { endpoint } = connection
       let failure = CallError.from(error, endpoint)
       // Closing the connection cancels the stream: the member was silent.
-      if (failure.code === grpcStatus.cancelled && !signal.aborted)
-        failure = new CallError(grpcStatus.unavailable, 'the member does not respond', endpoint)
+      if (failure.code === status.CANCELLED && !signal.aborted)
+        failure = new CallError(status.UNAVAILABLE, 'the member does not respond', endpoint)
       if (failure.lost) this.#endpoints.failed(endpoint, failure)
       throw failure
     } finally {

@@ -1,8 +1,6 @@
-import { CallError, grpcStatus } from './call-error.ts'
-import type { GrpcClient, Metadata, Method } from './client.ts'
-
-/** grpc-js's connectivity states that matter here. */
-export const states = Object.freeze({ idle: 0, connecting: 1, ready: 2, shutdown: 4 })
+import { type Client, connectivityState, type Metadata, status } from '@grpc/grpc-js'
+import { CallError } from './call-error.ts'
+import type { Method } from './client.ts'
 
 /** When a call ends at the latest. */
 export interface CallLimits {
@@ -20,14 +18,14 @@ export interface CallLimits {
  *        +--deadline, abort, cancel: unsent           +--deadline, abort, cancel: may have happened
  */
 export class UnaryCall {
-  readonly #client: GrpcClient
+  readonly #client: Client
   readonly #endpoint: string
   readonly #limits: CallLimits
   #sent: { cancel(): void } | undefined
   #fail: (error: CallError) => void = () => {}
   #done = false
 
-  constructor(client: GrpcClient, endpoint: string, limits: CallLimits) {
+  constructor(client: Client, endpoint: string, limits: CallLimits) {
     this.#client = client
     this.#endpoint = endpoint
     this.#limits = limits
@@ -40,24 +38,22 @@ export class UnaryCall {
     metadata: Metadata,
   ): Promise<Response> {
     const { until, signal } = this.#limits
-    const onAbort = () => this.#end(grpcStatus.cancelled, 'the call was aborted')
+    const onAbort = () => this.#end(status.CANCELLED, 'the call was aborted')
     const response = new Promise<Response>((resolve, reject) => {
       this.#fail = reject
       if (signal?.aborted) onAbort()
       else
         this.#whenConnected(() => {
-          this.#sent = withoutStack(() =>
-            this.#client.makeUnaryRequest(
-              method.path,
-              method.requestSerialize,
-              method.responseDeserialize,
-              request,
-              metadata,
-              (error, message) => {
-                if (message !== undefined) resolve(message)
-                else reject(CallError.from(error, this.#endpoint))
-              },
-            ),
+          this.#sent = this.#client.makeUnaryRequest(
+            method.path,
+            method.requestSerialize,
+            method.responseDeserialize,
+            request,
+            metadata,
+            (error, message) => {
+              if (message !== undefined) resolve(message)
+              else reject(CallError.from(error, this.#endpoint))
+            },
           )
         })
     })
@@ -72,12 +68,12 @@ export class UnaryCall {
   }
 
   cancel(): void {
-    this.#end(grpcStatus.cancelled, 'the connection is closed')
+    this.#end(status.CANCELLED, 'the connection is closed')
   }
 
   #expire(): void {
     const missing = this.#sent === undefined ? 'connection' : 'response'
-    this.#end(grpcStatus.deadlineExceeded, `no ${missing} before the deadline`)
+    this.#end(status.DEADLINE_EXCEEDED, `no ${missing} before the deadline`)
   }
 
   #end(code: number, details: string): void {
@@ -91,9 +87,9 @@ export class UnaryCall {
   #whenConnected(send: () => void): void {
     const channel = this.#client.getChannel()
     const state = channel.getConnectivityState(true)
-    if (state === states.shutdown) {
+    if (state === connectivityState.SHUTDOWN) {
       this.cancel()
-    } else if (state === states.idle || state === states.connecting) {
+    } else if (state === connectivityState.IDLE || state === connectivityState.CONNECTING) {
       const { until } = this.#limits
       channel.watchConnectivityState(state, Date.now() + Math.max(0, until - performance.now()), error => {
         if (error === undefined && !this.#done) this.#whenConnected(send)
@@ -101,19 +97,5 @@ export class UnaryCall {
     } else {
       send()
     }
-  }
-}
-
-/**
- * Runs a function whose errors have no stack. grpc-js takes a stack for each call, in case it fails, which costs 4 % of a
- * write and would name only this file.
- */
-function withoutStack<T>(run: () => T): T {
-  const { stackTraceLimit } = Error
-  Error.stackTraceLimit = 0
-  try {
-    return run()
-  } finally {
-    Error.stackTraceLimit = stackTraceLimit
   }
 }

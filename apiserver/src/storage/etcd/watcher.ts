@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { status } from '@grpc/grpc-js'
 import type { Logger } from '@setpoint/controller-runtime'
 import { parseRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { IEvent, IKeyValue, IRangeRequest, IRangeResponse, IWatchResponse } from 'etcd3'
 import { type Change, CompactedError, type WatchBatch, WrongStoreError } from '../contract.ts'
 import { backoffMs } from './backoff.ts'
-import { CallError, grpcStatus } from './call-error.ts'
+import { CallError } from './call-error.ts'
 import { methods } from './client.ts'
 import type { Connection, WatchStream } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
@@ -123,7 +124,7 @@ export class Watcher {
         if (batch.revision >= end) return
         silence.reading = true
       }
-      throw new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)
+      throw new CallError(status.UNAVAILABLE, 'the watch stream ended', connection.endpoint)
     } catch (error) {
       throw silence.failure ?? error
     } finally {
@@ -173,7 +174,7 @@ export class Watcher {
       )
     }
     const reason = response.cancel_reason || 'no reason given'
-    return new CallError(grpcStatus.unavailable, `etcd cancelled the watch: ${reason}`, connection.endpoint)
+    return new CallError(status.UNAVAILABLE, `etcd cancelled the watch: ${reason}`, connection.endpoint)
   }
 
   /**
@@ -192,7 +193,7 @@ export class Watcher {
     try {
       response = await this.#ask(connection, { key: keyspace.tip, revision: position })
     } catch (error) {
-      if (!(error instanceof CallError) || error.code !== grpcStatus.outOfRange) throw error
+      if (!(error instanceof CallError) || error.code !== status.OUT_OF_RANGE) throw error
       if (error.message.includes('future')) {
         const unreached = `it has not reached revision ${position}`
         if (position <= lineage.seen) throw lineage.isReplaced(unreached)
