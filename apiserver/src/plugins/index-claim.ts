@@ -4,10 +4,10 @@ import type { ServedModel } from '../model/index.ts'
 import {
   checkStoredVersions,
   claimStoredVersion,
+  type ModelRecords,
   RebuildSupersededError,
   rebuildReservations,
   type Standing,
-  type UniqueIndexRecords,
 } from '../registry/index.ts'
 import { OutcomeUnknownError, type Storage, StoreFullError, StoreUnavailableError } from '../storage/index.ts'
 
@@ -18,7 +18,7 @@ export const claimDefaults = Object.freeze({
 
 interface IndexClaim {
   readonly storage: Storage
-  readonly records: UniqueIndexRecords
+  readonly records: ModelRecords
   readonly served: ServedModel
   /** The version of the plugin that declares the model. Default 0.0.0. */
   readonly pluginVersion?: string

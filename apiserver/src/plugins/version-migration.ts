@@ -7,9 +7,9 @@ import {
   countVersions,
   type MigrationFailure,
   MigrationSupersededError,
+  type ModelRecords,
   migrateStoredVersions,
   type StoredVersions,
-  type UniqueIndexRecords,
 } from '../registry/index.ts'
 import type { KeyValue, Storage, Transaction } from '../storage/index.ts'
 
@@ -42,7 +42,7 @@ export interface MigrationState {
 
 interface Parts {
   readonly storage: Storage
-  readonly records: UniqueIndexRecords
+  readonly records: ModelRecords
   readonly served: ServedModel
   readonly log: Logger
   readonly signal: AbortSignal

@@ -179,7 +179,7 @@ async function holdings(): Promise<Record<string, string>> {
   return recorded
 }
 
-describe('the record of unique indexes', () => {
+describe('the record of a model', () => {
   it('is in force at once if there are no objects', async () => {
     const server = new Server(storage, [byCode])
     expect(await server.claim()).toBeUndefined()

@@ -29,6 +29,7 @@ import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate }
 import { Causes } from './causes.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
+import { ModelRecords } from './model-record.ts'
 import type { NamespaceBounds } from './namespace-bounds.ts'
 import type { Namespaces } from './namespaces.ts'
 import {
@@ -43,7 +44,6 @@ import { checkPreconditions, hasVersion, preconditionsOf, versionFields } from '
 import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refusals.ts'
 import { hasManyParts, isLarge, nextTurn } from './turns.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
-import { UniqueIndexRecords } from './unique-index-record.ts'
 import { Contention, type WriteAttempts } from './write-attempts.ts'
 import type { Deletion, WriteOptions, WriteResult } from './write-options.ts'
 import { WriteTransactions } from './write-transaction.ts'
@@ -63,7 +63,7 @@ const suffixAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
  * log. All methods reject with ApiError.
  */
 export class Registry {
-  readonly records: UniqueIndexRecords
+  readonly records: ModelRecords
   readonly #storage: Storage
   readonly #clock: Clock
   readonly #reservedDomain: string
@@ -91,7 +91,7 @@ export class Registry {
     this.#storage = storage
     this.#reservedDomain = reservedDomain
     this.#clock = clock
-    this.records = new UniqueIndexRecords(storage)
+    this.records = new ModelRecords(storage)
     this.#transactions = new WriteTransactions(storage, this.records, bounds)
     this.#contention = new Contention(clock)
     this.#commits = new CommitLoop(storage, this.#transactions, this.#contention, cached)

@@ -211,7 +211,7 @@ async function write(
   const all = [{ key, modRevision }, ...compares]
   const result = await storage.transact({ compares: all, onSuccess, onFailure: [key] })
   if (!result.succeeded && result.pairs[0]?.modRevision !== modRevision)
-    throw new RebuildSupersededError('another server has changed the record of unique indexes')
+    throw new RebuildSupersededError("another server has changed the model's record")
   return result.succeeded
 }
 

@@ -3,7 +3,7 @@ import { Yielder } from '@setpoint/controller-runtime/internal'
 import lessThan from 'semver/functions/lt.js'
 import { objectStart, type ServedModel } from '../model/index.ts'
 import { currentPages, type Storage } from '../storage/index.ts'
-import type { Standing, StoredVersions, UniqueIndexRecords } from './unique-index-record.ts'
+import type { ModelRecords, Standing, StoredVersions } from './model-record.ts'
 
 const claimDefaults = Object.freeze({
   /** Objects in one page, held in memory together. */
@@ -24,7 +24,7 @@ export class UnreadableVersionError extends Error {
 
 interface Check {
   readonly storage: Storage
-  readonly records: UniqueIndexRecords
+  readonly records: ModelRecords
   readonly served: ServedModel
   readonly signal: AbortSignal
 }

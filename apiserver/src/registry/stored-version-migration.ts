@@ -11,8 +11,8 @@ import {
   storedJson,
 } from '../model/index.ts'
 import { currentPages, type KeyValue, type Storage, storageLimits } from '../storage/index.ts'
+import type { ModelRecords } from './model-record.ts'
 import { versionOf } from './stored-version-claim.ts'
-import type { UniqueIndexRecords } from './unique-index-record.ts'
 
 export const migrationDefaults = Object.freeze({
   /** Objects rewritten in one second: slow enough for other writes, and a million objects in about half an hour. */
@@ -32,7 +32,7 @@ export interface MigrationFailure {
 
 interface Migration {
   readonly storage: Storage
-  readonly records: UniqueIndexRecords
+  readonly records: ModelRecords
   readonly served: ServedModel
   /** The version in force. */
   readonly to: ServedVersion

@@ -1,11 +1,11 @@
 import { type Revision, type StatusCause, zeroRevision } from '@setpoint/controller-runtime/api'
 import { filterReservations, quote, uniqueIndexName } from '../model/index.ts'
 import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
+import type { InForce, ModelRecords } from './model-record.ts'
 import type { NamespaceBounds, Room } from './namespace-bounds.ts'
 import { valuesTaken, withApiErrors } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
-import type { InForce, UniqueIndexRecords } from './unique-index-record.ts'
 import type { WriteAttempts } from './write-attempts.ts'
 import type { WriteOptions } from './write-options.ts'
 import { type PlannedReservation, planWrite, type Write, type WritePlan } from './write-plan.ts'
@@ -26,15 +26,15 @@ export type Outcome =
   | { readonly stored: false; readonly current: KeyValue | undefined }
 
 /**
- * Executes planned writes, each as one transaction. It compares the object's revision, the record of unique indexes, and
+ * Executes planned writes, each as one transaction. It compares the object's revision, the model's record, and
  * the absence of each unique value that the write takes. All methods reject with ApiError.
  */
 export class WriteTransactions {
   readonly #storage: Storage
-  readonly #records: UniqueIndexRecords
+  readonly #records: ModelRecords
   readonly #bounds: NamespaceBounds | undefined
 
-  constructor(storage: Storage, records: UniqueIndexRecords, bounds?: NamespaceBounds) {
+  constructor(storage: Storage, records: ModelRecords, bounds?: NamespaceBounds) {
     this.#storage = storage
     this.#records = records
     this.#bounds = bounds
@@ -55,7 +55,7 @@ export class WriteTransactions {
   }
 
   /**
-   * Runs one write as one transaction. Retries only after a stale record of unique indexes or an orphaned reservation.
+   * Runs one write as one transaction. Retries only after a stale record or an orphaned reservation.
    * @returns the current object if it is not the one that the write started from
    */
   async commit(ready: ReadyWrite, options: WriteOptions, attempts: WriteAttempts): Promise<Outcome> {

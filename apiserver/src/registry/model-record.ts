@@ -23,7 +23,7 @@ type Versions = Readonly<Record<string, number>>
 type Scope = Model['scope']
 
 /** The value of the key `models/<group>/<plural>`. */
-interface UniqueIndexRecord {
+interface ModelRecord {
   /** The unique indexes by name, with their versions. */
   readonly unique: Versions
   /** The highest version that was ever in force of each index, including removed ones. */
@@ -54,11 +54,10 @@ export interface InForce {
 }
 
 /**
- * The records of the unique indexes in force, one for each model. Every write that depends on them compares the revision
- * of its model's record, so no server writes by another set.
- *
- * The record also has the versions that objects are stored in (`claimStoredVersion`), and the scope of the kind. While
- * the kind has no object, the server that starts later decides its scope, and writes of the others fail.
+ * The models' records: for each model the unique indexes in force, the versions that its objects are stored in
+ * (`claimStoredVersion`), and its scope. Every write that depends on them compares the revision of its model's record, so
+ * no server writes by other ones. While a kind has no object, the server that starts later decides its scope, and writes
+ * of the others fail. The unique indexes change so:
  *
  *     (absent) ──no objects──▶ in force ◀──── every object is settled ────┐
  *         └──objects─────────────────┐  │                                 │
@@ -75,7 +74,7 @@ export interface InForce {
  *
  * A server changes a record only once, when it starts, so servers with different sets cannot fight over it.
  */
-export class UniqueIndexRecords {
+export class ModelRecords {
   readonly #storage: Storage
   /** The records that have this server's sets in force. */
   readonly #inForce = new WeakMap<ServedModel, InForce>()
@@ -159,7 +158,7 @@ export class UniqueIndexRecords {
           return { standing: this.#see(served, record, pair?.modRevision), recompute }
         }
       }
-      const next: UniqueIndexRecord = {
+      const next: ModelRecord = {
         ...record,
         unique,
         highest: highestOf(record?.highest ?? {}, unique),
@@ -260,7 +259,7 @@ export class UniqueIndexRecords {
     return succeeded ? revision : undefined
   }
 
-  #see(served: ServedModel, record: UniqueIndexRecord | undefined, revision?: Revision): Standing {
+  #see(served: ServedModel, record: ModelRecord | undefined, revision?: Revision): Standing {
     const standing: Standing =
       record === undefined
         ? { name: 'superseded', why: 'nothing says which unique indexes are in force' }
@@ -282,11 +281,11 @@ function sameStanding(left: Standing, right: Standing): boolean {
 }
 
 /** Returns the version that objects are stored in, or undefined if this server does not know it. */
-function storedIn({ stored }: UniqueIndexRecord, served: ServedModel): ServedVersion | undefined {
+function storedIn({ stored }: ModelRecord, served: ServedModel): ServedVersion | undefined {
   return stored === undefined ? served.hub : served.versions.find(({ name }) => name === stored.version)
 }
 
-function standingIn(record: UniqueIndexRecord, served: ServedModel): Standing {
+function standingIn(record: ModelRecord, served: ServedModel): Standing {
   if (storedIn(record, served) === undefined) {
     const why = `its objects are stored in ${record.stored?.version}, which this version of the plugin does not declare`
     return { name: 'superseded', why }
@@ -299,7 +298,7 @@ function standingIn(record: UniqueIndexRecord, served: ServedModel): Standing {
   return uniqueStandingIn(record, served)
 }
 
-function uniqueStandingIn(record: UniqueIndexRecord, served: ServedModel): Standing {
+function uniqueStandingIn(record: ModelRecord, served: ServedModel): Standing {
   const unique = versionsOf(served)
   if (sameVersions(record.unique, unique)) {
     if (!record.recomputing) return { name: 'in force' }
@@ -348,12 +347,12 @@ function show(versions: Versions): string {
   return names.map(name => `${name} (version ${versions[name]})`).join(', ')
 }
 
-function encodeRecord(record: UniqueIndexRecord): Buffer {
+function encodeRecord(record: ModelRecord): Buffer {
   return Buffer.from(JSON.stringify(record))
 }
 
 /** Returns undefined if the value is not a record. The next start then recomputes everything. */
-function decodeRecord(value: Buffer): UniqueIndexRecord | undefined {
+function decodeRecord(value: Buffer): ModelRecord | undefined {
   let record: unknown
   try {
     record = JSON.parse(value.toString())
