@@ -1,6 +1,6 @@
+import { type Work, workDefaults } from '../scheduling/index.ts'
 import { mergeRuns } from './run-merge.ts'
 import { type Candidate, keyedByUnit, type SortOrder } from './sort-order.ts'
-import { type Work, workDefaults } from './work.ts'
 
 const { stride } = workDefaults
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compareCodePoints } from '../model/index.ts'
+import { finish } from '../scheduling/index.ts'
 import { CountedTree } from './counted-tree.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
 import { createNameTree } from './index-tree.ts'
-import { finish } from './work.ts'
 
 type Pair = readonly [value: string | undefined, name: string]
 

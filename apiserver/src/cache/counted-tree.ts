@@ -1,3 +1,4 @@
+import { type Work, workDefaults } from '../scheduling/index.ts'
 import { CountedTreeView } from './counted-tree-view.ts'
 import {
   childAt,
@@ -10,7 +11,6 @@ import {
   sizeOf,
   type TreeNode,
 } from './tree-node.ts'
-import { type Work, workDefaults } from './work.ts'
 
 export const treeDefaults = Object.freeze({
   /** Most pairs of a leaf and children of a branch. Measured: wider nodes copy more, narrower ones search deeper. */

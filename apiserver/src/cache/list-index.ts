@@ -1,8 +1,8 @@
+import { type Work, workDefaults } from '../scheduling/index.ts'
 import type { CountedTree } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
 import type { Named, Slot } from './index-tree.ts'
 import { type Candidate, type OrderKey, type OrderView, type SortOrder, sameKey } from './sort-order.ts'
-import { type Work, workDefaults } from './work.ts'
 
 /** The content of a list index: the objects that a predicate selects, in the order of a sort. */
 export interface ListIndexSpec {

@@ -1,11 +1,10 @@
 import { isApiError } from '@setpoint/controller-runtime/api'
 import { unlessAborted } from '@setpoint/controller-runtime/internal'
+import type { FairScheduler, Work, WorkOwner } from '../scheduling/index.ts'
 import type { Entry } from './entry.ts'
-import type { FairScheduler } from './fair-scheduler.ts'
 import type { Slot } from './index-tree.ts'
 import { ListIndex, type ListIndexSpec, type SnapshotState } from './list-index.ts'
 import type { Candidate, OrderView } from './sort-order.ts'
-import type { Work, WorkOwner } from './work.ts'
 
 export const listIndexDefaults = Object.freeze({
   /** List indexes of a model. Every write is checked against each, and moving an object in one takes some 2 µs. */

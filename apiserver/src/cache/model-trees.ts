@@ -1,6 +1,7 @@
 import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
 import { IndexSet, noValues } from '../model/index.ts'
+import { finishYielding } from '../scheduling/index.ts'
 import type { CountedTree } from './counted-tree.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
 import { type Entry, tieOf } from './entry.ts'
@@ -15,7 +16,6 @@ import {
 import type { ListIndexes } from './list-indexes.ts'
 import { type IndexView, ModelSnapshot } from './model-snapshot.ts'
 import { type Pairs, sortPairs } from './pair-sort.ts'
-import { finishYielding } from './work.ts'
 
 /** The trees of a model's objects: by key, by the values of each index, and by label key. */
 export class ModelTrees<T extends Slot = Slot> {

@@ -1,7 +1,7 @@
 import type { Yielder } from '@setpoint/controller-runtime/internal'
 import { compareCodePoints, compareUnits, ordersByUnit } from '../model/index.ts'
+import { finishYielding } from '../scheduling/index.ts'
 import { mergeRuns } from './run-merge.ts'
-import { finishYielding } from './work.ts'
 
 const steps = Object.freeze({
   /** Texts sorted in one step, which takes some tens of milliseconds. */

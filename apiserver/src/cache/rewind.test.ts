@@ -3,9 +3,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ModelLog, namespaced } from '../../../test/support/model-log.ts'
 import { contentOf } from '../../../test/support/snapshot-content.ts'
+import type { Work } from '../scheduling/index.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 import { SnapshotCache } from './snapshot-cache.ts'
-import type { Work } from './work.ts'
 
 const text = fc.constantFrom('', 'a', 'b', '\u{ffff}', '\u{1f600}')
 const content = (name: fc.Arbitrary<string>) =>

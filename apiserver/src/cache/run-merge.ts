@@ -1,4 +1,4 @@
-import { type Work, workDefaults } from './work.ts'
+import { type Work, workDefaults } from '../scheduling/index.ts'
 
 const { stride } = workDefaults
 

@@ -4,11 +4,10 @@ import { describe, expect, it } from 'vitest'
 import { ModelLog } from '../../../test/support/model-log.ts'
 import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
+import { FairScheduler, finish, type Work } from '../scheduling/index.ts'
 import type { Entry } from './entry.ts'
-import { FairScheduler } from './fair-scheduler.ts'
 import { History, historyDefaults } from './history.ts'
 import { SnapshotCache, snapshotCacheDefaults } from './snapshot-cache.ts'
-import { finish, type Work } from './work.ts'
 
 const expired = expect.objectContaining({ reason: 'Expired' })
 

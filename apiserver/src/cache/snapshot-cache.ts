@@ -1,10 +1,10 @@
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
+import type { Work } from '../scheduling/index.ts'
 import type { Entry } from './entry.ts'
 import { bytesOfEntry, type CacheEvent, type History } from './history.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 import type { ModelStore } from './model-store.ts'
 import { Rewind } from './rewind.ts'
-import type { Work } from './work.ts'
 
 export const snapshotCacheDefaults = Object.freeze({
   /** Snapshots of each model. Bounds the lists that clients can page through concurrently. */

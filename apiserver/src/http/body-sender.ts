@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { createGzip, type Gzip } from 'node:zlib'
-import { Semaphore } from '../cache/index.ts'
+import { Semaphore } from '../scheduling/index.ts'
 
 export const bodyDefaults = Object.freeze({
   /** Bytes of the largest body that is sent in one write: pages and single objects. */

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
-import { FairQueue } from '../cache/index.ts'
+import { FairQueue } from '../scheduling/index.ts'
 
 export const messagePaceDefaults = Object.freeze({
   /** Milliseconds for messages in one turn of the event loop. Those that arrive later in the turn wait. */

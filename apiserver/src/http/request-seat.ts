@@ -6,13 +6,11 @@ import {
   type BodyMemory,
   fairnessDefaults,
   type HeldBody,
-  type Identity,
-  kindOfPayer,
   type Party,
-  payerOf,
   type RequestClass,
   type RequestQueues,
-} from '../security/index.ts'
+} from '../scheduling/index.ts'
+import { type Identity, kindOfPayer, payerOf } from '../security/index.ts'
 import { type BodyCount, readRequestBody } from './request-body.ts'
 import type { RequestInfo } from './request-info.ts'
 

@@ -10,15 +10,12 @@ import {
 import { Yielder } from '@setpoint/controller-runtime/internal'
 import {
   type Entry,
-  FairScheduler,
   keyOfEntry,
   type LogFollower,
   type ModelCache,
   type ModelSnapshot,
   type ReadGate,
-  Semaphore,
   tooLargeVersion,
-  type WorkOwner,
 } from '../cache/index.ts'
 import type { ModelRegistry, Scope, ServedModel, ServedVersion } from '../model/index.ts'
 import {
@@ -39,6 +36,7 @@ import {
   type WriteOptions,
   type WriteResult,
 } from '../registry/index.ts'
+import { FairScheduler, Semaphore, type WorkOwner } from '../scheduling/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { deletionStatus } from './deletion-response.ts'
 import { MethodNotAllowedError } from './error-response.ts'

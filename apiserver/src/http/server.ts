@@ -16,13 +16,8 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import { ApiDocuments } from '../openapi/index.ts'
-import {
-  type Access,
-  type Authorizer,
-  ImpersonatingAccess,
-  type Origins,
-  type RequestQueues,
-} from '../security/index.ts'
+import type { RequestQueues } from '../scheduling/index.ts'
+import { type Access, type Authorizer, ImpersonatingAccess, type Origins } from '../security/index.ts'
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
 import { createChain } from './chain.ts'

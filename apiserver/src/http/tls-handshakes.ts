@@ -1,5 +1,5 @@
 import type { Server, Socket } from 'node:net'
-import { FairQueue } from '../cache/index.ts'
+import { FairQueue } from '../scheduling/index.ts'
 import { connectionDefaults } from './connection.ts'
 
 /**

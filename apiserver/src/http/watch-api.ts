@@ -4,13 +4,8 @@ import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { AuditedRequest, AuditLog } from '../audit/index.ts'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
-import {
-  type Access,
-  type Authorizer,
-  type Identity,
-  payerOf,
-  type RequestQueues,
-} from '../security/index.ts'
+import type { RequestQueues } from '../scheduling/index.ts'
+import { type Access, type Authorizer, type Identity, payerOf } from '../security/index.ts'
 import {
   goingAway,
   revoked,

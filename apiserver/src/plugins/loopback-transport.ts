@@ -25,7 +25,8 @@ import {
   toApiError,
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
-import type { Grant, Identity, RequestQueues } from '../security/index.ts'
+import type { RequestQueues } from '../scheduling/index.ts'
+import type { Grant, Identity } from '../security/index.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 import { type Actor, checkActor, serverActor } from './actor.ts'
 

@@ -1,7 +1,6 @@
 import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import {
   type Entry,
-  type FairScheduler,
   keyOfEntry,
   type ListIndexSpec,
   listIndexDefaults,
@@ -9,10 +8,8 @@ import {
   type OrderView,
   type Slot,
   SortOrder,
-  type Work,
-  type WorkOwner,
-  workDefaults,
 } from '../cache/for-query.ts'
+import { type FairScheduler, type Work, type WorkOwner, workDefaults } from '../scheduling/index.ts'
 import type { ChunkPaging, ListQuery, PagePaging } from './list-query.ts'
 import { matchesEntry } from './match.ts'
 import { pageWindow } from './page.ts'

@@ -1,4 +1,5 @@
-import { type IndexTree, type Slot, type Work, workDefaults } from '../cache/for-query.ts'
+import type { IndexTree, Slot } from '../cache/for-query.ts'
+import { type Work, workDefaults } from '../scheduling/index.ts'
 import type { Run, Term } from './terms.ts'
 
 /** A set of objects, to be visited one by one. */

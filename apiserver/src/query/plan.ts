@@ -7,10 +7,9 @@ import {
   type SortKey,
   type SortOrder,
   sorted,
-  type Work,
-  workDefaults,
 } from '../cache/for-query.ts'
 import { IndexSet } from '../model/index.ts'
+import { type Work, workDefaults } from '../scheduling/index.ts'
 import { planCosts, sortCost } from './costs.ts'
 import { testWorkOf } from './match.ts'
 import { eachOf, gapsBetween, type Members, membersOf } from './members.ts'

@@ -5,10 +5,16 @@ import { Yielder } from '@setpoint/controller-runtime/internal'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { indexes, namespacedIndexes, timestamp } from '../../../test/support/query-oracle.ts'
 import { type Entry, keyOfEntry } from '../cache/entry.ts'
-import { FairScheduler, fairSchedulerDefaults } from '../cache/fair-scheduler.ts'
 import { listIndexDefaults } from '../cache/list-indexes.ts'
 import { ModelStore } from '../cache/model-store.ts'
-import { type Work, type WorkOwner, workDefaults } from '../cache/work.ts'
+import {
+  FairScheduler,
+  fairSchedulerDefaults,
+  type Work,
+  type WorkOwner,
+  workDefaults,
+  workTurnsDefaults,
+} from '../scheduling/index.ts'
 import { runQuery } from './execute.ts'
 import { parseListQuery } from './list-query.ts'
 
@@ -341,8 +347,8 @@ describe('long lists', { timeout: 300_000 }, () => {
     const scheduler = new CountingScheduler()
     const snapshot = own.snapshot()
     await Promise.all(all.map(text => runQuery(snapshot, query(text), scheduler, ann)))
-    expect(scheduler.handled).toBeGreaterThan(10 * fairSchedulerDefaults.entries)
-    expect(scheduler.mostInTurn).toBeLessThanOrEqual(fairSchedulerDefaults.entries + 2 * workDefaults.stride)
+    expect(scheduler.handled).toBeGreaterThan(10 * workTurnsDefaults.entries)
+    expect(scheduler.mostInTurn).toBeLessThanOrEqual(workTurnsDefaults.entries + 2 * workDefaults.stride)
     expect(scheduler.largestStep).toBeLessThanOrEqual(2 * workDefaults.stride)
     // Three sort keys or terms read the values of an object that many times.
     expect(scheduler.largestReads).toBeLessThanOrEqual(8 * workDefaults.stride)

@@ -20,12 +20,11 @@ import {
   timestamp,
 } from '../../../test/support/query-oracle.ts'
 import { type Entry, keyOfEntry } from '../cache/entry.ts'
-import { FairScheduler } from '../cache/fair-scheduler.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
 import { ModelStore } from '../cache/model-store.ts'
 import { SortOrder } from '../cache/sort-order.ts'
-import { finish } from '../cache/work.ts'
 import type { IndexSet } from '../model/index-set.ts'
+import { FairScheduler, finish } from '../scheduling/index.ts'
 import { pageByIndex, runQuery } from './execute.ts'
 import { inNamespace, type ListQuery, parseListQuery } from './list-query.ts'
 import { matchesEntry } from './match.ts'

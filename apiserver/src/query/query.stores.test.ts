@@ -13,8 +13,8 @@ import {
   step,
 } from '../../../test/support/query-oracle.ts'
 import { openRooms, type Rooms } from '../../../test/support/rooms.ts'
-import { FairScheduler } from '../cache/index.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
+import { FairScheduler } from '../scheduling/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
 import { parseListQuery, runQuery } from './index.ts'
 

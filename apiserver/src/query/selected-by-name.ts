@@ -15,10 +15,9 @@ import {
   SortOrder,
   sorted,
   tieOf,
-  type Work,
-  workDefaults,
 } from '../cache/for-query.ts'
 import { compareCodePoints, IndexSet } from '../model/index.ts'
+import { type Work, workDefaults } from '../scheduling/index.ts'
 import { planCosts, sortCost } from './costs.ts'
 import { testWorkOf } from './match.ts'
 import { membersOf } from './members.ts'

@@ -5,8 +5,9 @@ import {
   type Requirement,
   type Selector,
 } from '@setpoint/controller-runtime/api'
-import { type Entry, first, type IndexTree, type ModelSnapshot, type Work } from '../cache/for-query.ts'
+import { type Entry, first, type IndexTree, type ModelSnapshot } from '../cache/for-query.ts'
 import { IndexSet, noValues } from '../model/index.ts'
+import type { Work } from '../scheduling/index.ts'
 import { type Bounds, boundIn, boundsOf } from './bounds.ts'
 import { labelValuesOf } from './match.ts'
 

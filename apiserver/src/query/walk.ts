@@ -1,12 +1,5 @@
-import {
-  type Candidate,
-  type Entry,
-  type ModelSnapshot,
-  type SortOrder,
-  sorted,
-  type Work,
-  workDefaults,
-} from '../cache/for-query.ts'
+import { type Candidate, type Entry, type ModelSnapshot, type SortOrder, sorted } from '../cache/for-query.ts'
+import { type Work, workDefaults } from '../scheduling/index.ts'
 import type { OrderedCursor, Ordering } from './ordering.ts'
 
 /** A walk along all objects of a snapshot in the order of one sort, from either end, that takes those that match. */

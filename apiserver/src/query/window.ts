@@ -1,12 +1,5 @@
-import {
-  allByUnit,
-  type Candidate,
-  type Slot,
-  type SortOrder,
-  sorted,
-  type Work,
-  workDefaults,
-} from '../cache/for-query.ts'
+import { allByUnit, type Candidate, type Slot, type SortOrder, sorted } from '../cache/for-query.ts'
+import { type Work, workDefaults } from '../scheduling/index.ts'
 import { planCosts, sortCost } from './costs.ts'
 import type { Ordering } from './ordering.ts'
 

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
-import { type Identity, payerOf } from './access.ts'
-import { kindOfPayer } from './fairness/index.ts'
+import { type Identity, kindOfPayer, payerOf } from './access.ts'
 
 const identityOf = (name: string): Identity => ({ user: { name, groups: [] }, credential: undefined })
 const account = 'system:serviceaccount:'

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { systemNamespace } from '@setpoint/controller-runtime/internal'
-import { serviceAccountOf } from './service-account-user.ts'
+import type { IdentityKind } from '../scheduling/index.ts'
+import { isServiceAccountUser, serviceAccountOf } from './service-account-user.ts'
 
 /** What a caller has proved its identity with. */
 export interface Credential {
@@ -74,3 +75,9 @@ export const builtInGroups = Object.freeze({
   /** May get, list and watch. */
   viewers: 'setpoint:viewers',
 })
+
+/** Returns the kind of a payer, for metrics. @param payer see `payerOf` */
+export function kindOfPayer(payer: string): IdentityKind {
+  const isAccount = isServiceAccountUser(payer) || payer.startsWith(`${systemGroups.serviceAccounts}:`)
+  return isAccount ? 'service-accounts' : 'users'
+}

@@ -1,5 +1,5 @@
 /**
- * Authenticates and authorizes callers, and queues their requests fairly. Without any way to authenticate configured, local
+ * Authenticates and authorizes callers. Without any way to authenticate configured, local
  * callers may do everything. Otherwise callers need a client certificate or a token, and roles decide what they may do.
  */
 export * from './access.ts'
@@ -9,7 +9,6 @@ export * from './authorize.ts'
 export * from './bearer-token.ts'
 export * from './bearer-tokens.ts'
 export * from './client-certificates.ts'
-export * from './fairness/index.ts'
 export * from './file-watch.ts'
 export * from './forbidden.ts'
 export * from './impersonation.ts'

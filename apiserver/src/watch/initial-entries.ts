@@ -1,5 +1,6 @@
-import type { Entry, ModelSnapshot, ModelStore, Work } from '../cache/index.ts'
+import type { Entry, ModelSnapshot, ModelStore } from '../cache/index.ts'
 import { selectedByName } from '../query/index.ts'
+import type { Work } from '../scheduling/index.ts'
 import type { Audience } from './audience.ts'
 
 /** The initial objects of an audience that have been found so far, and the search for the rest. */

@@ -1,13 +1,12 @@
 import { parseFieldSelector, selectsEverything, toRevision } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
 import { openRooms, type Rooms, thing } from '../../../test/support/rooms.ts'
-import { workDefaults } from '../cache/index.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
+import { workDefaults, workTurnsDefaults } from '../scheduling/index.ts'
 import { audienceDefaults } from './audience.ts'
 import { type FrameCodec, lines, subscriptionFrames, webSocketFrames } from './codec.ts'
 import { ModelWatches } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
-import { paceDefaults } from './watch-pace.ts'
 
 const changes: WatchRequest = {
   key: undefined,
@@ -173,7 +172,7 @@ describe("initial events at the client's pace", () => {
   it('yield to others while they search for few among many old changes', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()
-    const count = paceDefaults.entries * 3
+    const count = workTurnsDefaults.entries * 3
     world.apply(count)
     const client = new Client()
     const selector = { labels: [], fields: parseFieldSelector(`metadata.name=t${count - 1}`) }
@@ -194,7 +193,7 @@ describe("initial events at the client's pace", () => {
   it('yield as often if the client reads frequently', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()
-    world.apply(paceDefaults.entries * 8)
+    world.apply(workTurnsDefaults.entries * 8)
     const subscription = world.watches.add({
       request: { ...changes, key: 'nobody', after },
       sink: new Client(),
@@ -237,7 +236,7 @@ describe("initial events at the client's pace", () => {
   it('share each turn with all others, callers in turn', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()
-    world.apply(paceDefaults.entries)
+    world.apply(workTurnsDefaults.entries)
     const add = (caller: string) => {
       const subscription = world.watches.add({
         request: { ...changes, key: 'nobody', after },

@@ -1,9 +1,9 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, ModelCache } from '../cache/index.ts'
+import { WorkTurns } from '../scheduling/index.ts'
 import { Audience } from './audience.ts'
 import { AudienceIndex } from './audience-index.ts'
 import { Subscription, type SubscriptionParts, tooSlow } from './subscription.ts'
-import { WatchPace } from './watch-pace.ts'
 import { ChangeEvents } from './wire-event.ts'
 
 /** The watches of one model in numbers, since the server's start. */
@@ -22,14 +22,14 @@ export interface WatchTally {
 export class ModelWatches {
   readonly tally: WatchTally
   readonly #cache: ModelCache
-  readonly #pace: WatchPace
+  readonly #pace: WorkTurns
   readonly #subscriptions = new Set<Subscription>()
   readonly #audiences: AudienceIndex
   readonly #stopObserving: () => void
   #dirty: Audience[] = []
   #flush: NodeJS.Immediate | undefined
 
-  constructor(cache: ModelCache, tally: WatchTally, pace: WatchPace = new WatchPace()) {
+  constructor(cache: ModelCache, tally: WatchTally, pace: WorkTurns = new WorkTurns()) {
     this.#cache = cache
     this.#pace = pace
     this.tally = tally

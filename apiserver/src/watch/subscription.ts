@@ -1,10 +1,10 @@
 import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtime'
 import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { Entry, ModelCache } from '../cache/index.ts'
+import type { WorkTurns } from '../scheduling/index.ts'
 import type { Audience, AudienceMember, Interest, SharedBytes } from './audience.ts'
 import { encodeAll, type FrameCodec } from './codec.ts'
 import { initialEntries } from './initial-entries.ts'
-import type { WatchPace } from './watch-pace.ts'
 import { bookmarkEvent, ChangeEvents, errorEvent, type WireEvent } from './wire-event.ts'
 
 export const watchDefaults = Object.freeze({
@@ -12,6 +12,11 @@ export const watchDefaults = Object.freeze({
   paceBytes: 128 * 1024,
   /** Bytes of initial events or old changes in one write. */
   writeBytes: 64 * 1024,
+  /**
+   * Bytes written to clients that cost as much as one entry of `WorkTurns`: they are encoded, and the kernel copies them at once.
+   * So 512 KiB in one turn, about a millisecond.
+   */
+  bytesOfEntry: 128,
   /**
    * Milliseconds that a client has to read `paceBytes`, so 2 KiB a second are enough. A client that reads nothing is
    * cut off.
@@ -78,7 +83,7 @@ export interface SubscriptionParts {
   readonly request: WatchRequest
   readonly audience: Audience
   readonly sink: WatchSink
-  readonly pace: WatchPace
+  readonly pace: WorkTurns
   /** The user who watches, for the pace. */
   readonly caller?: string
   /** A revision that the cache has reached. */
@@ -102,7 +107,7 @@ export class Subscription implements AudienceMember {
   readonly #request: WatchRequest
   readonly #audience: Audience
   readonly #sink: WatchSink
-  readonly #pace: WatchPace
+  readonly #pace: WorkTurns
   readonly #caller: string
   readonly #goOn = () => this.pump()
   readonly #onSent: (events: number) => void
@@ -255,7 +260,7 @@ export class Subscription implements AudienceMember {
         bytes += object.length
       }
     }
-    this.#pace.spendBytes(bytes)
+    this.#pace.spend(bytes / watchDefaults.bytesOfEntry)
     this.#write(events)
     if (failure !== undefined) this.fail(failure)
   }
@@ -287,7 +292,7 @@ export class Subscription implements AudienceMember {
       events.push(event)
       bytes += event.object.length
     }
-    this.#pace.spendBytes(bytes)
+    this.#pace.spend(bytes / watchDefaults.bytesOfEntry)
     this.#write(events)
     if (failure !== undefined) this.fail(failure)
     if (!hasAll) return

@@ -9,9 +9,9 @@ import {
 } from '../cache/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
+import { WorkTurns } from '../scheduling/index.ts'
 import { ModelWatches, type WatchTally } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
-import { WatchPace } from './watch-pace.ts'
 
 export const hubDefaults = Object.freeze({
   /** Milliseconds between two checks for stalled clients. */
@@ -61,7 +61,7 @@ export class WatchHub {
   readonly #follower: LogFollower
   readonly #log: Logger
   readonly #models = new Map<ModelCache, ModelWatches>()
-  readonly #pace = new WatchPace()
+  readonly #pace = new WorkTurns()
   /** By resource. Kept while a model is not served, because a counter must not fall. */
   readonly #tallies = new Map<string, readonly [ServedModel, WatchTally]>()
   readonly #stallChecks: NodeJS.Timeout

@@ -5,13 +5,8 @@ import { silentLogger } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
 import { expect, it } from 'vitest'
-import {
-  type BodyBounds,
-  type CallerRequest,
-  fairnessDefaults,
-  type Identity,
-  RequestQueues,
-} from '../../security/index.ts'
+import { type BodyBounds, fairnessDefaults, RequestQueues } from '../../scheduling/index.ts'
+import type { CallerRequest, Identity } from '../../security/index.ts'
 import { Paths } from '../paths.ts'
 import { readBodyInTurn } from '../request-seat.ts'
 import type { Middleware } from '../request-state.ts'

@@ -1,11 +1,11 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import type { RequestQueues } from '../../scheduling/index.ts'
 import {
   type Authorizer,
   type Grant,
   type Identity,
   type ImpersonatingAccess,
   payerOf,
-  type RequestQueues,
 } from '../../security/index.ts'
 import { headerOf } from '../api-request.ts'
 import { type CheckedRequest, passChecks } from '../checks.ts'

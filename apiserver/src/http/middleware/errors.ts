@@ -1,5 +1,5 @@
 import type { Logger } from '../../log/index.ts'
-import type { RequestQueues } from '../../security/index.ts'
+import type { RequestQueues } from '../../scheduling/index.ts'
 import { errorResponse, toApiError } from '../error-response.ts'
 import { refusalInTurn } from '../request-seat.ts'
 import type { Middleware, RequestState } from '../request-state.ts'

@@ -27,14 +27,6 @@ export const workDefaults = Object.freeze({
   turns: 16,
 })
 
-/** Calls back in the next turn of the event loop that may do long work. */
-export function afterOtherTurns(callback: () => void, turns: number = workDefaults.turns): void {
-  setImmediate(() => {
-    if (turns > 1) afterOtherTurns(callback, turns - 1)
-    else callback()
-  })
-}
-
 /** Does all of the work without a pause. */
 export function finish<T>(work: Work<T>): T {
   for (;;) {

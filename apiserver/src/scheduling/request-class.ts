@@ -1,6 +1,3 @@
-import { systemGroups } from '../access.ts'
-import { isServiceAccountUser } from '../service-account-user.ts'
-
 export const requestClassNames = Object.freeze([
   /** Single leases: an overloaded server must not lose its leader. */
   'leases',
@@ -23,9 +20,3 @@ export type RequestClass = (typeof requestClassNames)[number]
 
 /** The kind of an identity, for metrics. */
 export type IdentityKind = 'users' | 'service-accounts' | 'plugins' | 'unauthenticated'
-
-/** @param payer see `payerOf` */
-export function kindOfPayer(payer: string): IdentityKind {
-  const isAccount = isServiceAccountUser(payer) || payer.startsWith(`${systemGroups.serviceAccounts}:`)
-  return isAccount ? 'service-accounts' : 'users'
-}

@@ -1,13 +1,8 @@
-import { FairQueue } from './fair-queue.ts'
 import { Semaphore, type SemaphoreRequest } from './semaphore.ts'
-import { afterOtherTurns, type Work, type WorkOwner, workDefaults } from './work.ts'
+import { type Work, type WorkOwner, workDefaults } from './work.ts'
+import { WorkTurns, workTurnsDefaults } from './work-turns.ts'
 
 export const fairSchedulerDefaults = Object.freeze({
-  /**
-   * Entries that all work together may handle in one turn of the event loop, give or take a stride. That takes one to four
-   * milliseconds, depending on the processor's cache. After three quarters of them, the turns of `workDefaults.turns` come first.
-   */
-  entries: 4096,
   /** Pieces of work under way, in all and of one caller. Later ones wait. */
   atOnce: 16,
   atOncePerCaller: 4,
@@ -19,12 +14,6 @@ export const fairSchedulerDefaults = Object.freeze({
   waitingPerCaller: 500,
 })
 
-/** A piece of work that could not be completed at once. */
-interface Task extends SemaphoreRequest {
-  /** Handles up to so many entries. Returns whether there is more to do. */
-  step(entries: number): boolean
-}
-
 /**
  * Shares the process between long work and everything else, and between the callers of long work. Work that needs
  * little is done at once while the turn of the event loop has entries left. The rest goes on in later turns, callers
@@ -34,9 +23,7 @@ interface Task extends SemaphoreRequest {
  *      └──▶ waiting for the semaphore ──▶ running ──▶ done, or aborted by its signal
  */
 export class FairScheduler {
-  readonly #entries: number
-  /** Entries that may still be handled in this turn of the event loop. */
-  #left: number
+  readonly #turns: WorkTurns
   readonly #semaphore = new Semaphore('long lists', {
     holders: fairSchedulerDefaults.atOnce,
     holdersPerCaller: fairSchedulerDefaults.atOncePerCaller,
@@ -45,17 +32,15 @@ export class FairScheduler {
     waiting: fairSchedulerDefaults.waiting,
     waitingPerCaller: fairSchedulerDefaults.waitingPerCaller,
   })
-  readonly #running = new FairQueue<Task>()
-  #scheduled = false
 
-  constructor(entries: number = fairSchedulerDefaults.entries) {
-    this.#entries = entries
-    this.#left = entries
+  /** @param entries handled in one turn of the event loop */
+  constructor(entries: number = workTurnsDefaults.entries) {
+    this.#turns = new WorkTurns(entries)
   }
 
   /** Pieces of work under way or waiting. */
   get size(): number {
-    return this.#running.size + this.#semaphore.waiting
+    return this.#turns.waiting + this.#semaphore.waiting
   }
 
   /**
@@ -81,67 +66,39 @@ export class FairScheduler {
           reject(error)
           return false
         } finally {
-          this.#left -= handled
+          this.#turns.spend(handled)
         }
       }
-      if (this.#left > 0) {
-        this.#schedule(() => this.#renew(), 1)
-        if (!step(this.#left)) return
-      }
+      if (!this.#turns.isSpent && !step(this.#turns.left)) return
       const { caller, signal } = owner
       if (signal?.aborted) {
         reject(signal.reason)
         return
       }
-      const task: Task = {
+      const goOn = () => {
+        if (step(Math.min(this.#turns.left, workDefaults.stride))) {
+          this.#turns.wait(caller, goOn)
+          return
+        }
+        signal?.removeEventListener('abort', abort)
+        this.#semaphore.release(request)
+      }
+      const request: SemaphoreRequest = {
         caller,
         weight: held,
-        step: entries => {
-          if (step(entries)) return true
-          signal?.removeEventListener('abort', abort)
-          return false
-        },
-        admitted: () => {
-          this.#running.push(caller, task)
-          this.#schedule()
-        },
+        admitted: () => this.#turns.wait(caller, goOn),
       }
       const abort = () => {
-        this.#semaphore.withdraw(task)
-        if (this.#running.delete(caller, task)) this.#semaphore.release(task)
+        this.#semaphore.withdraw(request)
+        if (this.#turns.cancel(caller, goOn)) this.#semaphore.release(request)
         reject(signal?.reason)
       }
       try {
-        this.#semaphore.request(task)
+        this.#semaphore.request(request)
         signal?.addEventListener('abort', abort, { once: true })
       } catch (error) {
         reject(error)
       }
     })
-  }
-
-  #schedule(then = () => this.#turn(), turns: number = workDefaults.turns): void {
-    if (this.#scheduled) return
-    this.#scheduled = true
-    afterOtherTurns(then, turns)
-  }
-
-  /** Gives the next turn all entries again if this one has left a quarter. Otherwise leaves turns to others first. */
-  #renew(): void {
-    this.#scheduled = false
-    if (this.#running.size === 0 && this.#left > this.#entries / 4) this.#left = this.#entries
-    else this.#schedule()
-  }
-
-  #turn(): void {
-    this.#left = this.#entries
-    while (this.#left > 0) {
-      const task = this.#running.shift()
-      if (task === undefined) break
-      if (task.step(Math.min(this.#left, workDefaults.stride))) this.#running.push(task.caller, task)
-      else this.#semaphore.release(task)
-    }
-    this.#scheduled = false
-    if (this.#running.size > 0) this.#schedule()
   }
 }
