@@ -126,7 +126,7 @@ const imports =
   /(?:^|[;}\n])(?:import|import[^;"]*from|export[^;"]*from)"([^".][^"]*)"|createRequire\(import\.meta\.url\)\("([^"]*)"\)/g
 
 test.each([
-  ['apiserver', ['@setpoint/controller-runtime', 'cockatiel', 'etcd3', 'lmdb']],
+  ['apiserver', ['@grpc/grpc-js', '@setpoint/controller-runtime', 'cockatiel', 'etcd3', 'lmdb']],
   ['controller-runtime', []],
 ])('the bundle of %s imports only Node and the packages that must stay apart', async (name, apart) => {
   const bundle = join(folder, 'node_modules/@setpoint', name, 'bundle')
