@@ -1,5 +1,6 @@
 import { isApiError } from '@setpoint/controller-runtime/api'
 import { unlessAborted } from '@setpoint/controller-runtime/internal'
+import { LRUCache } from 'lru-cache'
 import type { FairScheduler, Work, WorkOwner } from '../scheduling/index.ts'
 import type { Entry } from './entry.ts'
 import type { Slot } from './index-tree.ts'
@@ -80,8 +81,8 @@ export class ListIndexes {
   /** By id. */
   readonly #kept = new Map<string, Kept>()
   readonly #building = new Map<string, Building>()
-  /** Ids of lists that were requested without an index, oldest first. */
-  readonly #asked = new Set<string>()
+  /** Ids of lists that were requested without an index. */
+  readonly #asked = new LRUCache<string, true>({ max: listIndexDefaults.asked })
   /** The credit of the last evicted index. */
   #credit = 0
   /** The snapshot of the present state, if there is one. */
@@ -120,12 +121,8 @@ export class ListIndexes {
   isWorth({ id }: ListIndexSpec, cost: number): boolean {
     if (cost >= listIndexDefaults.cost || this.#kept.has(id)) return true
     if (cost < listIndexDefaults.repeatedCost) return false
-    const again = this.#asked.delete(id)
-    this.#asked.add(id)
-    for (const oldest of this.#asked) {
-      if (this.#asked.size <= listIndexDefaults.asked) break
-      this.#asked.delete(oldest)
-    }
+    const again = this.#asked.has(id)
+    this.#asked.set(id, true)
     return again
   }
 

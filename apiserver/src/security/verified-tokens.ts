@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
+import { LRUCache } from 'lru-cache'
 import type { Identity } from './access.ts'
 
 export const verifiedTokenDefaults = Object.freeze({
@@ -27,8 +28,7 @@ export interface VerifiedToken {
  */
 export class VerifiedTokens {
   readonly #clock: Clock
-  /** The most recently used last. */
-  readonly #known = new Map<string, VerifiedToken>()
+  readonly #known = new LRUCache<string, VerifiedToken>({ max: verifiedTokenDefaults.tokens })
   readonly #underWay = new Map<string, Promise<VerifiedToken>>()
   readonly counts = { hit: 0, miss: 0 }
 
@@ -45,34 +45,22 @@ export class VerifiedTokens {
   get(token: string, verify: () => Promise<VerifiedToken>): VerifiedToken | Promise<VerifiedToken> {
     const hash = createHash('sha256').update(token).digest('base64')
     const known = this.#known.get(hash)
-    if (known !== undefined) {
-      this.#known.delete(hash)
-      if (known.expiresAt > this.#clock.now()) {
-        this.#known.set(hash, known)
-        this.counts.hit++
-        return known
-      }
+    if (known !== undefined && known.expiresAt > this.#clock.now()) {
+      this.counts.hit++
+      return known
     }
+    this.#known.delete(hash)
     this.counts.miss++
     let verifying = this.#underWay.get(hash)
     if (verifying === undefined) {
       verifying = verify()
         .then(verified => {
-          this.#keep(hash, verified)
+          this.#known.set(hash, verified)
           return verified
         })
         .finally(() => this.#underWay.delete(hash))
       this.#underWay.set(hash, verifying)
     }
     return verifying
-  }
-
-  #keep(hash: string, verified: VerifiedToken): void {
-    this.#known.set(hash, verified)
-    if (this.#known.size <= verifiedTokenDefaults.tokens) return
-    for (const oldest of this.#known.keys()) {
-      this.#known.delete(oldest)
-      return
-    }
   }
 }

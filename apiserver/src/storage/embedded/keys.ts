@@ -33,19 +33,3 @@ export function prefixEnd(prefix: Buffer): Buffer | undefined {
   }
   return undefined
 }
-
-/** Compares two keys by their UTF-8 bytes, which is the order of code points. */
-export function compareKeys(left: string, right: string): number {
-  const length = Math.min(left.length, right.length)
-  for (let i = 0; i < length; i++) {
-    const a = left.charCodeAt(i)
-    const b = right.charCodeAt(i)
-    if (a !== b) return rank(a) - rank(b)
-  }
-  return left.length - right.length
-}
-
-/** Surrogates stand for higher code points than the UTF-16 units from 0xe000. */
-function rank(unit: number): number {
-  return unit >= 0xd800 && unit < 0xe000 ? unit + 0x10000 : unit
-}

@@ -1,7 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Revision } from '@setpoint/controller-runtime/api'
+import { compareCodePoints } from '@setpoint/controller-runtime/internal'
+import { LRUCache } from 'lru-cache'
 import { CompactedError, type KeyValue } from '../contract.ts'
-import { compareKeys, encodeKey } from './keys.ts'
+import { encodeKey } from './keys.ts'
 import { toKeyValue } from './rows.ts'
 import type { StoreFile } from './store-file.ts'
 
@@ -59,7 +61,7 @@ export class PastState {
     const undone = this.#undoneFrom(start.toString('utf8'), end?.toString('utf8'))
     let next = undone.next()
     for (const { key, row } of this.#file.range(start, end)) {
-      for (; !next.done && compareKeys(next.value, key) <= 0; next = undone.next())
+      for (; !next.done && compareCodePoints(next.value, key) <= 0; next = undone.next())
         yield this.#pairOf(next.value)
       if (!this.#undo.has(key)) yield toKeyValue(key, row)
     }
@@ -67,18 +69,20 @@ export class PastState {
   }
 
   *#undoneFrom(start: string, end: string | undefined): Generator<string, undefined> {
-    this.#keys ??= [...this.#undo.keys()].filter(key => this.#undo.get(key) !== undefined).sort(compareKeys)
+    this.#keys ??= [...this.#undo.keys()]
+      .filter(key => this.#undo.get(key) !== undefined)
+      .sort(compareCodePoints)
     const keys = this.#keys
     let low = 0
     for (let high = keys.length; low < high; ) {
       const middle = (low + high) >>> 1
       const key = keys[middle]
-      if (key !== undefined && compareKeys(key, start) < 0) low = middle + 1
+      if (key !== undefined && compareCodePoints(key, start) < 0) low = middle + 1
       else high = middle
     }
     for (let i = low; i < keys.length; i++) {
       const key = keys[i]
-      if (key === undefined || (end !== undefined && compareKeys(key, end) >= 0)) return undefined
+      if (key === undefined || (end !== undefined && compareCodePoints(key, end) >= 0)) return undefined
       yield key
     }
     return undefined
@@ -96,23 +100,17 @@ export class PastState {
 /** Keeps recently used past states, so that the next page of a list does not read the history again. */
 export class PastStates {
   readonly #file: StoreFile
-  readonly #most: number
-  readonly #states = new Map<Revision, PastState>()
+  readonly #states: LRUCache<Revision, PastState>
 
   constructor(file: StoreFile, most: number) {
     this.#file = file
-    this.#most = most
+    this.#states = new LRUCache({ max: most })
   }
 
   /** @throws CompactedError if the revision has been compacted. */
   async at(revision: Revision, signal: AbortSignal | undefined): Promise<PastState> {
     const state = this.#states.get(revision) ?? new PastState(this.#file, revision)
-    this.#states.delete(revision)
     this.#states.set(revision, state)
-    for (const oldest of this.#states.keys()) {
-      if (this.#states.size <= this.#most) break
-      this.#states.delete(oldest)
-    }
     try {
       await state.catchUp(signal)
     } catch (error) {
