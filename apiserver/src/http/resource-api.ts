@@ -35,6 +35,7 @@ import {
   type Registry,
   type WriteOptions,
   type WriteResult,
+  withWarnings,
 } from '../registry/index.ts'
 import { FairScheduler, Semaphore, type WorkOwner } from '../scheduling/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
@@ -451,10 +452,6 @@ function expectedObjects({ paging }: ListQuery, { store }: ModelCache): number {
 /** Returns the error for a kind whose plugin has failed or was stopped. */
 function failureOf(served: ServedModel): ApiError | undefined {
   return 'message' in served.phase ? notReady(served, served.phase.message) : undefined
-}
-
-function withWarnings(result: WriteResult, warnings: readonly string[]): WriteResult {
-  return warnings.length === 0 ? result : { ...result, warnings: [...warnings, ...result.warnings] }
 }
 
 function written(status: number, result: WriteResult, headers: Record<string, string> = {}): ApiResponse {

@@ -1,6 +1,7 @@
-import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
+import { type ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { closeCodes, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import { quote } from '../model/index.ts'
+import { badRequest } from '../registry/index.ts'
 import {
   encodeAll,
   errorEvent,
@@ -208,8 +209,4 @@ function readRequest(text: string | undefined): Request {
 /** Returns the beginning of an invalid value as text. */
 function shown(value: unknown): string {
   return value === undefined ? 'is missing and' : quote(value)
-}
-
-function badRequest(why: string): ApiError {
-  return new ApiError('BadRequest', why)
 }

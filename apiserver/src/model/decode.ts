@@ -158,7 +158,9 @@ function decodeJson(text: string): { value: unknown; parts: number } {
     }
     const { offset, length, problem } = found
     const seen =
-      offset < text.length ? quote(text.slice(offset, offset + Math.max(length, 1))) : 'the end of the body'
+      offset < text.length
+        ? quotePiece(text.slice(offset, offset + Math.max(length, 1)))
+        : 'the end of the body'
     throw invalidJson(text, offset, `${problem}, found ${seen}`)
   }
   if (inexact !== undefined) throw invalidJson(text, inexact[0], inexactNumber(text.slice(...inexact)))
@@ -169,7 +171,7 @@ function decodeJson(text: string): { value: unknown; parts: number } {
 }
 
 /** Quotes a piece of the body on one line, with look-alike blanks and control characters escaped. */
-function quote(piece: string): string {
+function quotePiece(piece: string): string {
   const short = piece.length > 20 ? `${piece.slice(0, 20)}…` : piece
   return JSON.stringify(short).replace(/[\u007f-\u00a0\u2000-\u200f\u2028-\u202f\ufeff]/g, spellOut)
 }

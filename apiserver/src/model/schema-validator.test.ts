@@ -461,8 +461,14 @@ describe('defaults', () => {
     schemas.applyDefaults(having ?? {})
     expect(without).toEqual({ spec: {} })
     expect(having).toEqual({ spec: {}, status: { phase: 'New' } })
-    expect(schemas.hasDefaults).toBe(true)
-    expect(compileSchemas({ spec: {} }).hasDefaults).toBe(false)
+  })
+
+  it('are filled in a copy, unless there are none', () => {
+    const object = Object.freeze({ spec: Object.freeze({}), status: Object.freeze({}) })
+    const status: Schema = { type: 'object', properties: { phase: { default: 'New' } } }
+    const completed = compileSchemas({ spec: {}, status }).withDefaults(object)
+    expect(completed).toEqual({ spec: {}, status: { phase: 'New' } })
+    expect(compileSchemas({ spec: {} }).withDefaults(object)).toBe(object)
   })
 })
 
@@ -678,7 +684,7 @@ describe('a schema of a built-in kind', () => {
     expect(compile).toHaveBeenCalledTimes(1)
     expect(validator.validate(object)).toEqual([])
     expect(validator.validate({ spec: { n: 'x' } })).toHaveLength(1)
-    expect(validator.hasDefaults).toBe(true)
+    expect(validator.withDefaults({ spec: {} })).toEqual(object)
     expect(validator.unknownFields({ spec: { m: 1 } })).toEqual(['spec.m'])
     // The default, the decision, and the list of violations.
     expect(compile).toHaveBeenCalledTimes(3)

@@ -26,8 +26,6 @@ let collecting: Ajv | undefined
 export interface SchemaValidator {
   /** The fields besides apiVersion, kind and metadata. */
   readonly fields: readonly string[]
-  /** False if `applyDefaults` changes nothing. */
-  readonly hasDefaults: boolean
   /** The rules of `x-kubernetes-validations`; undefined without any. */
   readonly rules: ObjectRules | undefined
   /**
@@ -37,6 +35,8 @@ export interface SchemaValidator {
   validate(object: Readonly<SchemaSubject>): Violation[]
   /** Fills in the schema's defaults, in place. Returns true if there was one to fill in. */
   applyDefaults(object: SchemaSubject): boolean
+  /** Returns an object with the schema's defaults. Copies the declared fields if the schema has defaults. */
+  withDefaults<T extends SchemaSubject>(object: T): T
   /** Returns the paths of unknown fields within the declared ones, at most `maxUnknownFields`. See `findUnknownFields`. */
   unknownFields(object: Readonly<SchemaSubject>): string[]
   /** False if `prune` changes nothing. */
@@ -81,7 +81,6 @@ export function compileSchemas(
   for (const [place, part] of defaulted) checkDefault(place, part)
   return {
     fields,
-    hasDefaults: defaulted.length > 0,
     rules,
     validate(object) {
       try {
@@ -99,6 +98,14 @@ export function compileSchemas(
     },
     applyDefaults(object) {
       return defaulted.length > 0 && fillDefaults(root, object)
+    },
+    withDefaults(object) {
+      if (defaulted.length === 0) return object
+      const given = fields.filter(field => object[field] !== undefined)
+      const copies = given.map(field => [field, cloneJson(object[field])])
+      const completed = { ...object, ...Object.fromEntries(copies) }
+      fillDefaults(root, completed)
+      return completed
     },
     unknownFields(object) {
       const found: string[] = []
@@ -130,14 +137,12 @@ export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOp
   }
   return {
     fields: Object.keys(schema),
-    get hasDefaults() {
-      return validator().hasDefaults
-    },
     get rules() {
       return validator().rules
     },
     validate: object => validator().validate(object),
     applyDefaults: object => validator().applyDefaults(object),
+    withDefaults: object => validator().withDefaults(object),
     unknownFields: object => validator().unknownFields(object),
     prunes: false,
     prune: object => object,

@@ -3,12 +3,12 @@ import {
   cloneJson,
   countParts,
   deepEqual,
-  echo,
   extentOf,
   formatPath,
   isDeeperThan,
   objectLimits,
   partsName,
+  quote,
   setOwn,
 } from '../model/index.ts'
 import {
@@ -264,7 +264,7 @@ function readOperation(operation: unknown, index: number): Operation {
       return parsePointer(text)
     } catch (error) {
       if (error instanceof PointerError)
-        throw fail(`has a malformed ${member}: ${JSON.stringify(echo(text))} ${error.message}`)
+        throw fail(`has a malformed ${member}: ${quote(text)} ${error.message}`)
       throw error
     }
   }
@@ -286,10 +286,6 @@ function readOperation(operation: unknown, index: number): Operation {
 }
 
 function nameOf(index: number, operation: Operation): string {
-  const from = 'from' in operation ? `${quote(operation.from)} to ` : ''
-  return `operation ${index + 1} of the patch (${operation.op} ${from}${quote(operation.path)})`
-}
-
-function quote(pointer: JsonPointer): string {
-  return JSON.stringify(echo(pointer.text))
+  const from = 'from' in operation ? `${quote(operation.from.text)} to ` : ''
+  return `operation ${index + 1} of the patch (${operation.op} ${from}${quote(operation.path.text)})`
 }

@@ -25,7 +25,7 @@ import { differenceOf, onlyTakesAwayFinalizers } from './difference.ts'
 import { indexDraft } from './index-draft.ts'
 import { checkMetadata, checkObjectName, finalizerWarnings, keepNotes } from './metadata.ts'
 import { invalid } from './refusals.ts'
-import { violationsLeft, withDefaults } from './violations.ts'
+import { violationsLeft } from './violations.ts'
 import { serverUser, type WriteOptions } from './write-options.ts'
 
 /** An object that has passed every check and is ready to be stored. */
@@ -80,7 +80,7 @@ export function draftCreation(
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
   const object = composeObject(served.hub, metadata, converted ?? {})
   served.rules?.created?.(object)
-  const defaulted = served.schemas.prune(withDefaults(served.schemas, object))
+  const defaulted = served.schemas.prune(served.schemas.withDefaults(object))
   const completed = withHook(served, defaulted, undefined, 'object', causes)
   return finishDraft(served, completed, undefined, 'object', causes, options)
 }
@@ -115,7 +115,7 @@ function contentAtHub(
     return undefined
   if (stored?.failure !== undefined) throw stored.failure
   if (causes.stops) throw invalid(served, metadata.name, causes)
-  const completed = withDefaults(version.schemas, object)
+  const completed = version.schemas.withDefaults(object)
   for (const violation of violationsLeft(version.schemas, completed, stored?.view)) causes.add(violation)
   if (!causes.isEmpty) throw invalid(served, metadata.name, causes)
   return version.toHub(completed, stored?.hub)
@@ -185,7 +185,7 @@ export function draftUpdate(
   if (seen.failure !== undefined) throw seen.failure
   if (stored.failure !== undefined && converted === undefined) throw stored.failure
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
-  const defaulted = served.schemas.prune(withDefaults(served.schemas, object))
+  const defaulted = served.schemas.prune(served.schemas.withDefaults(object))
   const hooked = withHook(served, defaulted, hub, scope, causes)
   const completed = owners === undefined ? hooked : withOwners(hooked, previous, owners(defaulted))
   const differs = completed === object ? difference : differenceOf(completed, previous)

@@ -45,7 +45,7 @@ import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refus
 import { hasManyParts, isLarge, nextTurn } from './turns.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { Contention, type WriteAttempts } from './write-attempts.ts'
-import type { Deletion, WriteOptions, WriteResult } from './write-options.ts'
+import { type Deletion, type WriteOptions, type WriteResult, withWarnings } from './write-options.ts'
 import { WriteTransactions } from './write-transaction.ts'
 
 export const registryDefaults = Object.freeze({
@@ -106,7 +106,7 @@ export class Registry {
     }
     const { name, generateName } = client.meta
     if (name !== undefined)
-      return withWarnings(client, await this.#createNamed(served, name, client, options))
+      return withWarnings(await this.#createNamed(served, name, client, options), client.warnings)
     if (generateName === undefined) {
       client.causes.add({
         reason: 'FieldValueRequired',
@@ -119,7 +119,7 @@ export class Registry {
       const generated =
         generateName.slice(0, nameLimits.name - registryDefaults.suffixLength) + randomSuffix()
       try {
-        return withWarnings(client, await this.#createNamed(served, generated, client, options))
+        return withWarnings(await this.#createNamed(served, generated, client, options), client.warnings)
       } catch (error) {
         if (!isNameTaken(error) || tried === registryDefaults.generatedNames) throw error
       }
@@ -201,7 +201,7 @@ export class Registry {
       options,
       { isConditional: hasVersion(client.meta) },
     )
-    return withWarnings(client, result)
+    return withWarnings(result, client.warnings)
   }
 
   /** Applies a patch to the newest state. Retries after a conflict unless the patch itself carries a version. */
@@ -235,7 +235,7 @@ export class Registry {
       options,
       { isConditional: versionFields.some(field => changesMetadata(patch, field)) },
     )
-    return withWarnings({ warnings }, result)
+    return withWarnings(result, warnings)
   }
 
   /**
@@ -288,7 +288,7 @@ export class Registry {
           options,
           { isConditional: hasVersion(config.meta), attempts },
         )
-        return withWarnings(config, result)
+        return withWarnings(result, config.warnings)
       } catch (error) {
         if (!isNotFound(error) || scope === 'status') throw error
       }
@@ -304,7 +304,7 @@ export class Registry {
         const creation = served.indexes.isNamespaced ? { ...options, namespace } : options
         const name = served.nameIn(key)
         const result = await this.#createNamed(served, name, client, creation, managedFields, attempts)
-        return { ...withWarnings(config, result), isCreated: true }
+        return { ...withWarnings(result, config.warnings), isCreated: true }
       } catch (error) {
         if (!isNameTaken(error)) throw error
         await attempts.pause()
@@ -452,10 +452,6 @@ export function checkNamespace(
   throw badRequest(
     `metadata.namespace is ${shown}, which differs from the namespace in the path, ${quote(namespace)}`,
   )
-}
-
-function withWarnings({ warnings }: Pick<ClientObject, 'warnings'>, result: WriteResult): WriteResult {
-  return warnings.length === 0 ? result : { ...result, warnings: [...warnings, ...result.warnings] }
 }
 
 function randomSuffix(): string {

@@ -4,7 +4,7 @@ import { Causes } from './causes.ts'
 import { readClientObject } from './client-object.ts'
 import { invalid } from './refusals.ts'
 import { checkNamespace } from './registry.ts'
-import { violationsLeft, withDefaults } from './violations.ts'
+import { violationsLeft } from './violations.ts'
 import type { WriteOptions } from './write-options.ts'
 
 /** The body of a review, and the texts of `Warning` headers. */
@@ -31,7 +31,7 @@ export function readReview(
   if (namespace !== undefined) checkNamespace(namespace, client.meta)
   const { status: _status, ...content } = client.content
   const metadata = { name: '', uid: '', generation: 1, creationTimestamp: '' }
-  const object = withDefaults(schemas, { apiVersion, kind, metadata, spec: {}, ...content })
+  const object = schemas.withDefaults({ apiVersion, kind, metadata, spec: {}, ...content })
   const causes = new Causes(client.causes)
   for (const violation of violationsLeft(schemas, object, undefined)) causes.add(violation)
   if (!causes.isEmpty) throw invalid(served, '', causes)

@@ -1,11 +1,5 @@
 import type { StatusCause, ViolationReason } from '@setpoint/controller-runtime/api'
-import {
-  type BareObject,
-  cloneJson,
-  remainingViolations,
-  type SchemaValidator,
-  type Violation,
-} from '../model/index.ts'
+import { type BareObject, remainingViolations, type SchemaValidator, type Violation } from '../model/index.ts'
 
 /** Returns the violations of the schema and its rules, without those that the stored object has in the same place. */
 export function violationsLeft(
@@ -28,7 +22,7 @@ function findViolations(
   let violations = schemas.validate(object)
   if (violations.length === 0 && schemas.rules === undefined) return violations
   // A newer default must not make an unchanged field look changed.
-  const before = stored && withDefaults(schemas, stored)
+  const before = stored && schemas.withDefaults(stored)
   if (violations.length > 0 && before !== undefined)
     violations = remainingViolations(violations, schemas.validate(before), object, before)
   if (schemas.rules === undefined) return violations
@@ -54,13 +48,3 @@ const rulesNotChecked: Violation = Object.freeze({
   message:
     'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
 })
-
-/** Returns an object with the defaults of the schema. Copies what may change. */
-export function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject {
-  if (!schemas.hasDefaults) return object
-  const completed: BareObject = { ...object }
-  for (const field of schemas.fields)
-    if (object[field] !== undefined) completed[field] = cloneJson(object[field])
-  schemas.applyDefaults(completed)
-  return completed
-}

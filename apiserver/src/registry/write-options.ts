@@ -74,6 +74,11 @@ export interface WriteResult {
   readonly isCreated?: true
 }
 
+/** Returns a result with warnings before its own. */
+export function withWarnings(result: WriteResult, warnings: readonly string[]): WriteResult {
+  return warnings.length === 0 ? result : { ...result, warnings: [...warnings, ...result.warnings] }
+}
+
 /** Conditions on the current object of a request. */
 export interface Preconditions {
   readonly uid?: string
