@@ -189,8 +189,9 @@ export type { Runnable } from './runnable.ts'
 
 export { TargetDeniedError, TargetPolicy, type TargetSettings, targetSettings } from './targets/index.ts'
 
-// Logs, time and randomness
+// Logs, time, aborts and randomness
 
 export { type Clock, sleep, systemClock } from './clock.ts'
+export { type LinkedSignal, linkedSignal } from './linked-signal.ts'
 export { type Logger, silentLogger } from './logger.ts'
 export type { RandomSource } from './random.ts'

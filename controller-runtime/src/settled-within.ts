@@ -1,4 +1,5 @@
 import { type Clock, sleep } from './clock.ts'
+import { linkedSignal } from './linked-signal.ts'
 
 /** Resolves when the work settles, after `ms`, or when aborted. None of these stops the work. */
 export async function settledWithin(
@@ -7,8 +8,7 @@ export async function settledWithin(
   ms: number,
   aborted?: AbortSignal,
 ): Promise<void> {
-  const timer = new AbortController()
-  const signal = aborted === undefined ? timer.signal : AbortSignal.any([timer.signal, aborted])
-  await Promise.race([work, sleep(clock, ms, signal)]).catch(() => {})
+  const timer = linkedSignal(aborted)
+  await Promise.race([work, sleep(clock, ms, timer.signal)]).catch(() => {})
   timer.abort()
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { linkedSignal } from '@setpoint/controller-runtime'
 import {
   type Exchange,
   Normaliser,
@@ -42,7 +43,7 @@ export class Replay {
 
   async send(recorded: Request): Promise<Response> {
     const { method, path, user = 'admin', headers = {}, body, events } = this.#saved.fill(recorded)
-    const stop = new AbortController()
+    const stop = linkedSignal(AbortSignal.timeout(patienceMs))
     const response = await fetch(`${this.#url}${path}`, {
       method,
       headers: {
@@ -54,7 +55,7 @@ export class Replay {
       ...(body !== undefined && {
         body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
       }),
-      signal: AbortSignal.any([stop.signal, AbortSignal.timeout(patienceMs)]),
+      signal: stop.signal,
     })
     const lines =
       events === undefined || response.status !== 200

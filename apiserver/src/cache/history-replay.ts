@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
-import { unlessAborted, Yielder } from '@setpoint/controller-runtime/internal'
+import { linkedSignal, unlessAborted, Yielder } from '@setpoint/controller-runtime/internal'
 import { CompactedError, type Storage, StoreUnavailableError } from '../storage/index.ts'
 import type { Entry } from './entry.ts'
 import { bytesOf, type CacheEvent, historyDefaults } from './history.ts'
@@ -95,19 +95,20 @@ export class HistoryReplay {
     }
     if (abandoned.aborted) return
     this.#gathering.delete(cache)
-    const late = new AbortController()
+    const late = linkedSignal(abandoned)
     const cancel = this.#clock.setTimeout(() => late.abort(), replayDefaults.timeoutMs, { unref: true })
     let heardAt = this.#clock.monotonic()
     const heard = () => {
       heardAt = this.#clock.monotonic()
     }
-    const running = this.#extend(cache, wanted, AbortSignal.any([abandoned, late.signal]), heard)
+    const running = this.#extend(cache, wanted, late.signal, heard)
       .then(() => {
         if (late.signal.aborted && this.#clock.monotonic() - heardAt >= replayDefaults.silenceMs)
           throw new StoreUnavailableError('the store stopped sending the changes that it still has')
       })
       .finally(() => {
         cancel()
+        late.dispose()
         this.#running.delete(cache)
       })
     this.#running.set(cache, running)

@@ -1,6 +1,11 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision, type ObjectKey, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { type CancelTimer, Yielder } from '@setpoint/controller-runtime/internal'
+import {
+  type CancelTimer,
+  type LinkedSignal,
+  linkedSignal,
+  Yielder,
+} from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import {
@@ -82,7 +87,7 @@ export class LogFollower {
   #epoch = 0
   #trouble = 'the store has not been reached yet'
   /** Aborts the present watch, so that it is reopened. */
-  #attempt = new AbortController()
+  #attempt: LinkedSignal | undefined
   #trimTimer: CancelTimer | undefined
 
   constructor(options: { storage: Storage; log: Logger; clock?: Clock }) {
@@ -144,12 +149,15 @@ export class LogFollower {
     const followed: Followed = { cache: this.#loader.empty(served), pending: [] }
     this.#followed.set(served, followed)
     this.#byResource.set(served.resource, [...this.#ofResource(served), followed])
+    const filling = linkedSignal(signal, this.#stopped.signal)
     try {
-      await this.#fill(followed, AbortSignal.any([signal, this.#stopped.signal]), onProgress)
+      await this.#fill(followed, filling.signal, onProgress)
       return followed.cache
     } catch (error) {
       if (this.#followed.get(served) === followed) this.remove(served)
       throw error
+    } finally {
+      filling.dispose()
     }
   }
 
@@ -265,11 +273,15 @@ export class LogFollower {
 
   /** Follows the log from the position. Returns when the watch is to be reopened. */
   async #follow(signal: AbortSignal): Promise<void> {
-    this.#attempt = new AbortController()
-    const either = AbortSignal.any([signal, this.#attempt.signal])
+    const attempt = linkedSignal(signal)
+    this.#attempt = attempt
     const yielder = new Yielder(this.#clock)
-    for await (const batch of this.#storage.watch(wholeLog, { after: this.#position, signal: either }))
-      await this.#takeIn(batch, yielder)
+    try {
+      const options = { after: this.#position, signal: attempt.signal }
+      for await (const batch of this.#storage.watch(wholeLog, options)) await this.#takeIn(batch, yielder)
+    } finally {
+      attempt.dispose()
+    }
   }
 
   /** Applies a batch with pauses, because after an outage it may be large. */
@@ -387,7 +399,7 @@ export class LogFollower {
   #reopenWatch(): void {
     if (!this.#ready) return
     this.#log.warn({ position: this.#position }, 'the watch of the store stalled, reopening it')
-    this.#attempt.abort()
+    this.#attempt?.abort()
   }
 
   /** Trims all caches on one timer, because no request may ever touch a quiet kind. */

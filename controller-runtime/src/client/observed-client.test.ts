@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { Gadget } from '../../../test/support/sdk/sample-models.ts'
@@ -140,4 +141,17 @@ test('sends nothing after the abort, even if the transport ignores the signal', 
   )
   await expect(client.delete(Gadget, 'a')).rejects.toThrow('over')
   expect(sent).toEqual([])
+})
+
+test('leaves no listener in the signal of a call, which may outlive many runs', async () => {
+  const { client, abort } = setUp()
+  const { signal } = new AbortController()
+  await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } }, { signal })
+  await client.createOrUpdate(Gadget, 'a', ({ spec }) => void (spec.size = 2), { signal })
+  await expect(client.get(Gadget, 'b', { signal })).rejects.toThrow()
+  for await (const { metadata } of client.items(Gadget, { signal })) expect(metadata.name).toBe('a')
+  const watch = await client.watch(Gadget, { signal })
+  watch.close()
+  await watch.end
+  expect([signal, abort.signal].map(each => getEventListeners(each, 'abort').length)).toEqual([0, 0])
 })

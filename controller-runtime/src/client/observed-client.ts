@@ -2,7 +2,8 @@ import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { ObjectKey } from '../api/object-key.ts'
-import type { ApplyOptions, Client, WriteOptions } from './client.ts'
+import { linkedSignal } from '../linked-signal.ts'
+import type { Client, RequestOptions, WriteOptions } from './client.ts'
 import { createOrUpdate } from './create-or-update.ts'
 import { qualifiedKey, targetKey } from './paths.ts'
 import { TransportError } from './transport.ts'
@@ -31,16 +32,23 @@ export function observeClient(
   fieldManager: string,
   namespace?: string,
 ): Client {
-  const bound = <O extends { readonly signal?: AbortSignal }>(options?: O): O & { signal: AbortSignal } => {
-    const own = options?.signal
-    return Object.assign({}, options, { signal: own === undefined ? signal : AbortSignal.any([signal, own]) })
+  /** Sends a request that both signals end. */
+  const bound = async <O extends RequestOptions, R>(
+    options: O | undefined,
+    send: (options: O & { readonly signal: AbortSignal }) => Promise<R>,
+  ): Promise<R> => {
+    const linked = linkedSignal(signal, options?.signal)
+    try {
+      return await send(Object.assign({}, options, { signal: linked.signal }))
+    } finally {
+      linked.dispose()
+    }
   }
-  const managed = (options?: ApplyOptions): ApplyOptions => ({ fieldManager, ...bound(options) })
-  const write = async <T extends ApiObject, R extends T | undefined>(
+  const write = async <T extends ApiObject, O extends WriteOptions, R extends T | undefined>(
     model: Model<T>,
     key: ObjectKey | undefined,
-    options: WriteOptions | undefined,
-    send: () => Promise<R>,
+    options: O | undefined,
+    send: (options: O) => Promise<R>,
     deletes = false,
   ): Promise<R> => {
     const dryRun = options?.dryRun === true
@@ -49,7 +57,7 @@ export function observeClient(
     observer.writing?.()
     let written: R
     try {
-      written = await send()
+      written = await bound(options, send)
     } catch (error) {
       const isAborted = signal.aborted || options?.signal?.aborted === true
       if (key !== undefined && !dryRun && (isAborted || mayHaveHappened(error)))
@@ -65,41 +73,56 @@ export function observeClient(
   const client: Client = {
     inNamespace: name => observeClient(inner.inNamespace(name), observer, signal, fieldManager, name),
     as: user => observeClient(inner.as(user), observer, signal, fieldManager, namespace),
-    get: (model, name, options) => inner.get(model, name, bound(options)),
-    getIfExists: (model, name, options) => inner.getIfExists(model, name, bound(options)),
-    list: (model, options) => inner.list(model, bound(options)),
-    items: (model, options) => inner.items(model, bound(options)),
-    watch: (model, options) => inner.watch(model, bound(options)),
+    get: (model, name, options) => bound(options, both => inner.get(model, name, both)),
+    getIfExists: (model, name, options) => bound(options, both => inner.getIfExists(model, name, both)),
+    list: (model, options) => bound(options, both => inner.list(model, both)),
+    async *items(model, options) {
+      const linked = linkedSignal(signal, options?.signal)
+      try {
+        yield* inner.items(model, { ...options, signal: linked.signal })
+      } finally {
+        linked.dispose()
+      }
+    },
+    async watch(model, options) {
+      const linked = linkedSignal(signal, options?.signal)
+      try {
+        const stream = await inner.watch(model, { ...options, signal: linked.signal })
+        void stream.end.then(linked.dispose)
+        return stream
+      } catch (error) {
+        linked.dispose()
+        throw error
+      }
+    },
     create(model, object, options) {
       const { name, namespace } = object.metadata
       const key = name === undefined ? undefined : targetKey(model, { metadata: { name, namespace } })
-      return write(model, key, options, () => inner.create(model, object, bound(options)))
+      return write(model, key, options, both => inner.create(model, object, both))
     },
     update: (model, object, options) =>
-      write(model, targetKey(model, object), options, () => inner.update(model, object, bound(options))),
+      write(model, targetKey(model, object), options, both => inner.update(model, object, both)),
     patch: (model, target, patch, options) =>
-      write(model, targetKey(model, target), options, () =>
-        inner.patch(model, target, patch, bound(options)),
-      ),
+      write(model, targetKey(model, target), options, both => inner.patch(model, target, patch, both)),
     updateStatus: (model, object, options) =>
-      write(model, targetKey(model, object), options, () =>
-        inner.updateStatus(model, object, bound(options)),
-      ),
+      write(model, targetKey(model, object), options, both => inner.updateStatus(model, object, both)),
     patchStatus: (model, target, status, options) =>
-      write(model, targetKey(model, target), options, () =>
-        inner.patchStatus(model, target, status, bound(options)),
-      ),
+      write(model, targetKey(model, target), options, both => inner.patchStatus(model, target, status, both)),
     apply: (model, desired, options) =>
-      write(model, targetKey(model, desired), options, () => inner.apply(model, desired, managed(options))),
+      write(model, targetKey(model, desired), options, both =>
+        inner.apply(model, desired, { fieldManager, ...both }),
+      ),
     applyStatus: (model, desired, options) =>
-      write(model, targetKey(model, desired), options, () =>
-        inner.applyStatus(model, desired, managed(options)),
+      write(model, targetKey(model, desired), options, both =>
+        inner.applyStatus(model, desired, { fieldManager, ...both }),
       ),
     delete: (model, name, options) =>
-      write(model, name, options, () => inner.delete(model, name, bound(options)), true),
+      write(model, name, options, both => inner.delete(model, name, both), true),
     // Through the functions above, so that each request is observed.
     createOrUpdate: (model, name, mutate, options) =>
-      createOrUpdate(client, model, qualifiedKey(model, name, namespace), mutate, bound(options)),
+      bound(options, both =>
+        createOrUpdate(client, model, qualifiedKey(model, name, namespace), mutate, both),
+      ),
   }
   return client
 }

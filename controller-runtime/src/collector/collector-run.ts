@@ -8,6 +8,7 @@ import type { Client } from '../client/client.ts'
 import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, sleep } from '../clock.ts'
 import { removeFinalizer } from '../controller/finalizer.ts'
+import { linkedSignal } from '../linked-signal.ts'
 import type { Logger } from '../logger.ts'
 import type { QueueStatus } from '../metrics/index.ts'
 import type { WatcherEvent } from '../watch/watcher.ts'
@@ -165,18 +166,19 @@ export class CollectorRun {
       const item = await this.#queue.get()
       if (item === undefined) return
       const { key, priority } = item
-      const timeout = new AbortController()
+      const running = linkedSignal(this.#signal)
       const cancel = this.#clock.setTimeout(
-        () => timeout.abort(new DOMException('no response in time', 'TimeoutError')),
+        () => running.abort(new DOMException('no response in time', 'TimeoutError')),
         collectorDefaults.timeoutMs,
       )
       try {
-        await this.#work(key, AbortSignal.any([this.#signal, timeout.signal]))
+        await this.#work(key, running.signal)
         this.#queue.forget(key)
       } catch (error) {
         this.#fail(key, priority, error)
       } finally {
         cancel()
+        running.dispose()
         this.#queue.done(key)
       }
       const pause = this.#yielder.pause()

@@ -3,6 +3,7 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
 import { type Clock, systemClock } from '../clock.ts'
+import { linkedSignal } from '../linked-signal.ts'
 import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
 import type { WaitCondition } from './until.ts'
 
@@ -60,8 +61,7 @@ export async function waitFor<T extends ApiObject>(
 ): Promise<T | undefined> {
   refuseUnknownKeys(options, waitKeys, 'the options of waitFor')
   const { timeoutMs, signal, clock = systemClock, watcher: watcherOptions } = options
-  const ending = new AbortController()
-  const both = signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal])
+  const ending = linkedSignal(signal)
   let seen = 'no response from the server yet'
   const cancelTimer =
     timeoutMs === undefined
@@ -73,7 +73,7 @@ export async function waitFor<T extends ApiObject>(
         }, timeoutMs)
   try {
     const watcher = new Watcher(client, model, { ...watcherOptions, name, clock })
-    for await (const event of watcher.events(both)) {
+    for await (const event of watcher.events(ending.signal)) {
       if (event.type === 'bookmark') continue
       const object = stateIn(event)
       if (condition(object)) return object
@@ -82,9 +82,10 @@ export async function waitFor<T extends ApiObject>(
           ? 'the object does not exist'
           : `the object is at version ${object.metadata.version}`
     }
-    throw both.reason
+    throw ending.signal.reason
   } finally {
     cancelTimer?.()
+    ending.dispose()
   }
 }
 

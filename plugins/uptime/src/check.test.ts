@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { systemClock, TargetPolicy, targetSettings } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { afterEach, expect, test } from 'vitest'
@@ -175,10 +176,11 @@ test('a denied target is not requested: unknown, not down', async () => {
   expect(target.requests).toBe(0)
 })
 
-test('no timer is left', async () => {
+test('no timer is left, and no listener in a signal that lives on', async () => {
   const { url } = await start()
   const clock = new FakeClock()
   const { signal } = new AbortController()
   await checkUrl({ url, timeoutMs: 5_000, expectStatus: undefined }, openPolicy, signal, clock)
   expect(clock.pendingTimers).toBe(0)
+  expect(getEventListeners(signal, 'abort')).toEqual([])
 })

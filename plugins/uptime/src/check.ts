@@ -1,6 +1,6 @@
 import { get as getHttp, type IncomingMessage } from 'node:http'
 import { get as getHttps } from 'node:https'
-import { type Clock, TargetDeniedError, type TargetPolicy } from '@setpoint/controller-runtime'
+import { type Clock, linkedSignal, TargetDeniedError, type TargetPolicy } from '@setpoint/controller-runtime'
 import type { CheckReason, ProbeState } from './probe.ts'
 
 interface CheckRequest {
@@ -42,21 +42,22 @@ export async function checkUrl(
   signal.throwIfAborted()
   const problem = whyNotRequestable(url)
   if (problem !== undefined) return { state: 'Unknown', reason: 'NotRequestable', message: problem }
-  const timeout = new AbortController()
-  const cancelTimer = clock.setTimeout(() => timeout.abort(), timeoutMs)
+  const running = linkedSignal(signal)
+  const cancelTimer = clock.setTimeout(() => running.abort(), timeoutMs)
   const startedAt = clock.monotonic()
   try {
-    const status = await statusOf(new URL(url), policy, AbortSignal.any([signal, timeout.signal]))
+    const status = await statusOf(new URL(url), policy, running.signal)
     const latencyMs = Math.round(clock.monotonic() - startedAt)
     return { ...judge(status, expectStatus), httpStatus: status, latencyMs }
   } catch (error) {
     signal.throwIfAborted()
-    if (timeout.signal.aborted) {
+    if (running.signal.aborted) {
       return { state: 'Down', reason: 'TimedOut', message: `no response within ${timeoutMs / 1000} s` }
     }
     return explain(error, new URL(url))
   } finally {
     cancelTimer()
+    running.dispose()
   }
 }
 

@@ -1,4 +1,4 @@
-import { once } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { TargetPolicy, targetSettings } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
@@ -57,6 +57,13 @@ test('a redirect is a failure, and is not followed', async () => {
 test('the content of a response is never part of the result', async () => {
   const { url } = await serve((_, response) => response.writeHead(500).end('a secret of another service'))
   expect(await send(url)).toEqual({ failure: 'the receiver responded with 500' })
+})
+
+test('a request leaves no listener in the signal, which lives on', async () => {
+  const { url } = await serve((_, response) => response.end())
+  const { signal } = new AbortController()
+  expect(await send(url, { signal })).toEqual({})
+  expect(getEventListeners(signal, 'abort')).toEqual([])
 })
 
 test('an endless response is cut, and its status counts', async () => {

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { type Clock, TargetDeniedError, type TargetPolicy } from '@setpoint/controller-runtime'
+import { type Clock, linkedSignal, TargetDeniedError, type TargetPolicy } from '@setpoint/controller-runtime'
 
 /** Limits of a request. */
 export const postDefaults = Object.freeze({
@@ -45,17 +45,18 @@ export class HttpPost {
   /** See `Post`. */
   readonly post: Post = async (request, signal) => {
     signal.throwIfAborted()
-    const timeout = new AbortController()
-    const cancel = this.#clock.setTimeout(() => timeout.abort(), request.timeoutMs)
+    const running = linkedSignal(signal)
+    const cancel = this.#clock.setTimeout(() => running.abort(), request.timeoutMs)
     try {
-      const status = await this.#send(request, AbortSignal.any([signal, timeout.signal]))
+      const status = await this.#send(request, running.signal)
       return status >= 200 && status <= 299 ? {} : { failure: `the receiver responded with ${status}` }
     } catch (error) {
       signal.throwIfAborted()
-      if (timeout.signal.aborted) return { failure: `no response within ${request.timeoutMs / 1000} s` }
+      if (running.signal.aborted) return { failure: `no response within ${request.timeoutMs / 1000} s` }
       return { failure: reasonOf(error) }
     } finally {
       cancel()
+      running.dispose()
     }
   }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
-import type { Logger } from '@setpoint/controller-runtime'
+import { type Logger, linkedSignal } from '@setpoint/controller-runtime'
 import {
   errorMessage,
   parseRevision,
@@ -260,21 +260,22 @@ class EtcdStorage implements Storage {
     // The tip is gone, so the id is nowhere.
     if (tip === 'delete') throw failure.noSpace ? failure : unknown(failure)
     const timeLeft = Math.max(0, Math.ceil(until - performance.now()))
-    const ends = [AbortSignal.timeout(timeLeft), this.#closing.signal]
-    const ended = AbortSignal.any(signal ? [...ends, signal] : ends)
-    if (ended.aborted) throw unknown(failure)
+    const ended = linkedSignal(AbortSignal.timeout(timeLeft), this.#closing.signal, signal)
     let revision: Revision | undefined
     try {
-      if (failure.noSpace) revision = await this.#outcomes.ofRefused(lost, { until, signal: ended })
+      ended.signal.throwIfAborted()
+      if (failure.noSpace) revision = await this.#outcomes.ofRefused(lost, { until, signal: ended.signal })
       else {
         this.#log?.warn(
           { endpoint: failure.endpoint, reason: failure.message },
           'no response to a transaction, looking up its outcome',
         )
-        revision = await this.#outcomes.of(lost, ended)
+        revision = await this.#outcomes.of(lost, ended.signal)
       }
     } catch {
       throw unknown(failure)
+    } finally {
+      ended.dispose()
     }
     if (revision === undefined) return { failure }
     return { result: { succeeded: true, revision } }
@@ -305,21 +306,26 @@ class EtcdStorage implements Storage {
     }
   }
 
-  #follow(
+  async *#follow(
     prefix: string,
     { after, until, signal }: WatchOptions,
   ): AsyncGenerator<WatchBatch, void, undefined> {
+    const following = linkedSignal(signal, this.#closing.signal)
     const watcher = new Watcher({
       endpoints: this.#endpoints,
       keyspace: this.#keyspace,
       prefix,
       after,
       until,
-      signal: AbortSignal.any([signal, this.#closing.signal]),
+      signal: following.signal,
       log: this.#log,
       lineage: this.#lineage,
     })
-    return watcher.batches()
+    try {
+      yield* watcher.batches()
+    } finally {
+      following.dispose()
+    }
   }
 
   async compact(revision: Revision, options?: CallOptions): Promise<void> {
@@ -339,10 +345,11 @@ class EtcdStorage implements Storage {
 
   async space({ signal }: CallOptions = {}): Promise<StoreSpace> {
     const timeout = AbortSignal.timeout(etcdDefaults.spaceTimeoutMs)
-    const ended = AbortSignal.any([timeout, this.#closing.signal, ...(signal ? [signal] : [])])
+    const ended = linkedSignal(timeout, this.#closing.signal, signal)
     const members = await Promise.allSettled(
-      this.#endpoints.addresses.map(address => spaceOf(address, this.#tls, ended)),
+      this.#endpoints.addresses.map(address => spaceOf(address, this.#tls, ended.signal)),
     )
+    ended.dispose()
     const known = members.flatMap(member => (member.status === 'fulfilled' ? [member.value] : []))
     const [first] = members
     if (known.length === 0 && first?.status === 'rejected') throw first.reason

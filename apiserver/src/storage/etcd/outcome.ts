@@ -7,7 +7,7 @@ import {
   toRevision,
   zeroRevision,
 } from '@setpoint/controller-runtime/api'
-import { unlessAborted } from '@setpoint/controller-runtime/internal'
+import { linkedSignal, unlessAborted } from '@setpoint/controller-runtime/internal'
 import { OutcomeUnknownError } from '../contract.ts'
 import { resendPauseMs } from './backoff.ts'
 import { CallError } from './call-error.ts'
@@ -159,18 +159,19 @@ export class Outcomes {
 
   async #find(lost: readonly LostTransaction[]): Promise<Findings> {
     const deadline = performance.now() + this.#budgetMs
-    const signal = AbortSignal.any([AbortSignal.timeout(this.#budgetMs), this.#closing])
-    let until: Revision
+    const { signal, dispose } = linkedSignal(AbortSignal.timeout(this.#budgetMs), this.#closing)
     try {
-      until = await this.#whileLost(signal, () => this.#raise(deadline, signal))
+      const until = await this.#whileLost(signal, () => this.#raise(deadline, signal)).finally(() => {
+        this.#open = undefined
+      })
+      const after = toRevision(Math.min(...lost.map(({ sentAfter }) => sentAfter)))
+      const ids = new Set(lost.map(({ id }) => id.toString('hex')))
+      const replay = { range: { key: this.#keyspace.tip }, after, until, ids }
+      const happened = await this.#whileLost(signal, () => this.#replay(replay, signal))
+      return { until, happened }
     } finally {
-      this.#open = undefined
+      dispose()
     }
-    const after = toRevision(Math.min(...lost.map(({ sentAfter }) => sentAfter)))
-    const ids = new Set(lost.map(({ id }) => id.toString('hex')))
-    const replay = { range: { key: this.#keyspace.tip }, after, until, ids }
-    const happened = await this.#whileLost(signal, () => this.#replay(replay, signal))
-    return { until, happened }
   }
 
   /** Repeats a step while etcd does not respond. It ends at other errors: compacted, forbidden. */

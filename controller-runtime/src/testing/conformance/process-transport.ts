@@ -10,6 +10,8 @@ import {
   type WatchRequestOptions,
 } from '../../client/transport.ts'
 
+import { linkedSignal } from '../../linked-signal.ts'
+
 /** A request made by a process. */
 export interface Call {
   /** From 1, counted per process. */
@@ -262,8 +264,8 @@ export class ProcessTransport implements Transport {
   ): WatchConnection {
     const inner = this.#inner
     const presentShown = this.#presentShown
-    const closing = new AbortController()
-    const both = AbortSignal.any([signal, closing.signal])
+    const closing = linkedSignal(signal)
+    const both = closing.signal
     let resolveEnd: (end: WatchEnd) => void = () => {}
     const end = new Promise<WatchEnd>(resolve => {
       resolveEnd = resolve
