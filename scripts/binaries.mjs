@@ -2,8 +2,9 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
-import { access, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { access, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { delimiter, dirname, join, resolve } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -37,21 +38,48 @@ export async function installedBinary(variable, name, advice) {
 }
 
 /**
- * Fills `home` through a temporary folder that is renamed, so that another process never sees half of it.
+ * Fills `home` through a temporary folder that is renamed, so that another process never sees half of it. Processes that want
+ * the same folder at the same time wait for the first.
  * @param {string} home a folder inside the cache folder
  * @param {(work: string) => Promise<string>} fill returns the folder inside `work` that becomes `home`
  */
 export async function fillOnce(home, fill) {
   await mkdir(dirname(home), { recursive: true })
-  const work = await mkdtemp(`${home}-fetch-`)
+  const unlock = await lock(`${home}.lock`)
   try {
-    const filled = await fill(work)
-    await rename(filled, home).catch(error => {
-      // Another process was faster, and its files are the same.
-      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
-    })
+    if (await isThere(home)) return
+    const work = await mkdtemp(`${home}-fetch-`)
+    try {
+      await rename(await fill(work), home)
+    } finally {
+      await rm(work, { recursive: true, force: true })
+    }
   } finally {
-    await rm(work, { recursive: true, force: true })
+    await unlock()
+  }
+}
+
+/** Resolves once this process holds the lock, with the function that releases it. A lock of a process that has ended is free. */
+async function lock(path) {
+  for (;;) {
+    try {
+      await writeFile(path, String(process.pid), { flag: 'wx' })
+      return () => rm(path, { force: true })
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error
+    }
+    if (hasEnded(Number(await readFile(path, 'utf8').catch(() => '0')))) await rm(path, { force: true })
+    else await setTimeout(200)
+  }
+}
+
+/** @param {number} pid 0 if the file is not written yet */
+function hasEnded(pid) {
+  try {
+    process.kill(pid, 0)
+    return false
+  } catch (error) {
+    return error.code === 'ESRCH'
   }
 }
 
@@ -76,7 +104,11 @@ export async function fetchPackage(source, work, path) {
 
 /** @param {string} path */
 export function isExecutable(path) {
-  return access(path, constants.X_OK).then(
+  return isThere(path, constants.X_OK)
+}
+
+function isThere(path, mode = constants.F_OK) {
+  return access(path, mode).then(
     () => true,
     () => false,
   )

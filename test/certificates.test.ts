@@ -17,9 +17,9 @@ import {
 import { afterEach, describe, expect, test } from 'vitest'
 import { Certificate, Issuer, KeyPair, RevocationList } from '../plugins/certificates/src/index.ts'
 import { startEtcd } from './support/etcd.ts'
+import { imports } from './support/imports.ts'
 import { openssl } from './support/openssl.ts'
 import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
-import { imports } from './support/tools.ts'
 import { type Store, stores } from './support/worlds.ts'
 
 /** The built plugin in the built program. A lease expires after 15 s. */

@@ -6,7 +6,8 @@ import { parseHTML } from 'linkedom'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { curlOf, groupsOf, sectionsOf } from '../apiserver/pages/view.js'
 import { Api } from './support/api.ts'
-import { findShell } from './support/doc-shell.ts'
+// Finds bash and curl.
+import './support/doc-shell.ts'
 import { fieldsOf } from './support/json.ts'
 import { devicesOf } from './support/kinds.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
@@ -84,7 +85,6 @@ describe('the page', () => {
   })
 
   it('gives command lines that work', async () => {
-    await findShell()
     const operations = sectionsOf(await documentOf('items.example.com/v1')).flatMap(each => each.operations)
     const run = async (method: string, path: string) => {
       const operation = operations.find(each => each.method === method && each.path.endsWith(path))

@@ -3,6 +3,9 @@ import { findGoClients } from '../scripts/clients.mjs'
 import { ClientWorld, settings } from './support/client-world.ts'
 import { Kubectl } from './support/kubectl.ts'
 import type { Running } from './support/server.ts'
+import { need } from './support/tools.ts'
+
+await need(findGoClients)
 
 const acquired = /successfully acquired lease/
 

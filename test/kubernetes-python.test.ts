@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findPythonClients } from '../scripts/clients.mjs'
 import { ClientWorld, settings } from './support/client-world.ts'
+import { need } from './support/tools.ts'
+
+await need(findPythonClients)
 
 describe.each(settings)("Kubernetes' Python client on $title", setting => {
   let world: ClientWorld

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { Api, refusalOf } from './support/api.ts'
+import { imports } from './support/imports.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
 import { freePort } from './support/ports.ts'
 import { runProgram, spawnProgram, startServer } from './support/server.ts'
-import { imports } from './support/tools.ts'
 
 const pathOf = (name: string) => fileURLToPath(new URL(`../apiserver/src/${name}`, import.meta.url))
 

@@ -7,6 +7,9 @@ import { Readable, Writable } from 'node:stream'
 import { findChromium } from '../../scripts/chromium.mjs'
 import { type Fields, fieldsOf, isFields } from './json.ts'
 import { killAtExit } from './kill-at-exit.js'
+import { need } from './tools.ts'
+
+await need(findChromium)
 
 /** Drives a headless Chromium by its DevTools protocol, over a pipe. */
 

@@ -4,6 +4,18 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { type DocBlock, placeOf } from './doc-blocks.ts'
 import { findKubectl } from './kubectl.ts'
+import { need } from './tools.ts'
+
+await need(async () => {
+  await promisify(execFile)('bash', ['-c', '(( BASH_VERSINFO[0] >= 5 )) && type curl openssl']).catch(
+    cause => {
+      throw new Error(
+        'bash 5, curl or openssl is not installed; the blocks of the documentation run with them',
+        { cause },
+      )
+    },
+  )
+})
 
 /** One command of a shell block that the walkthrough does not run, with the folder that it was given in. */
 export interface StubbedCommand {
@@ -75,17 +87,4 @@ export async function runShell(
   }
   if (stderr !== '') run.problems.push(stderr)
   return run
-}
-
-/** @throws Error if the shell blocks cannot run */
-export async function findShell(): Promise<void> {
-  const script = '(( BASH_VERSINFO[0] >= 5 )) && type curl openssl'
-  await promisify(execFile)('bash', ['-c', script]).catch(cause => {
-    throw new Error(
-      'bash 5, curl or openssl is not installed; the blocks of the documentation run with them',
-      {
-        cause,
-      },
-    )
-  })
 }

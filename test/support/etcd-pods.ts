@@ -9,7 +9,10 @@ import { arrayOf, fieldsOf, textOf } from './json.ts'
 import { killAtExit } from './kill-at-exit.js'
 import { fillVolumes, localPath, type Surroundings } from './pod-process.ts'
 import { freePorts } from './ports.ts'
+import { need } from './tools.ts'
 import { eventually } from './worlds.ts'
+
+await need(findEtcd)
 
 /** `host:port` for each container port of a member. */
 interface Addresses {

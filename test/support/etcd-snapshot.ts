@@ -3,6 +3,9 @@ import { writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { findEtcdutl } from '../../scripts/etcd.mjs'
 import { fieldsOf, textOf } from './json.ts'
+import { need } from './tools.ts'
+
+await need(findEtcdutl)
 
 /** Snapshots of etcd: saved as `etcdctl` does, restored by the real `etcdutl`. */
 

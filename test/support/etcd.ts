@@ -10,6 +10,9 @@ import { fieldsOf } from './json.ts'
 import { killAtExit } from './kill-at-exit.js'
 import { freePorts } from './ports.ts'
 import { suspend } from './suspend.ts'
+import { need } from './tools.ts'
+
+await need(findEtcd)
 
 /** Real etcd servers on free loopback ports, single or as a cluster, that tests can kill, pause and restart. */
 

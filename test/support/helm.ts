@@ -6,6 +6,9 @@ import { fileURLToPath } from 'node:url'
 import { loadAll } from 'js-yaml'
 import { findHelm } from '../../scripts/kubernetes-tools.mjs'
 import { arrayOf, type Fields, fieldsOf, textOf } from './json.ts'
+import { need } from './tools.ts'
+
+await need(findHelm)
 
 /** Runs Helm on the chart and parses the objects that it renders. */
 

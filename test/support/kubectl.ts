@@ -2,8 +2,11 @@ import { spawn } from 'node:child_process'
 import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findKubectl } from '../../scripts/kubernetes-tools.mjs'
+import { findKubectl, kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 import { killAtExit } from './kill-at-exit.js'
+import { need } from './tools.ts'
+
+await need(() => Promise.all([undefined, ...kubectlVersions].map(findKubectl)))
 
 export { findKubectl, kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 

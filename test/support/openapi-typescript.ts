@@ -4,6 +4,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { cacheFolder, fillOnce, reasonOf } from '../../scripts/binaries.mjs'
+import { need } from './tools.ts'
+
+await need(findGenerator)
 
 /**
  * Returns the program of openapi-typescript, which is installed into the cache folder at the first use. It needs an older
