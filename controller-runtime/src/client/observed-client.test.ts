@@ -147,7 +147,10 @@ test('leaves no listener in the signal of a call, which may outlive many runs', 
   const { client, abort } = setUp()
   const { signal } = new AbortController()
   await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } }, { signal })
-  await client.createOrUpdate(Gadget, 'a', ({ spec }) => void (spec.size = 2), { signal })
+  const grow = ({ spec }: { spec: { size?: number } }) => {
+    spec.size = 2
+  }
+  await client.createOrUpdate(Gadget, 'a', grow, { signal })
   await expect(client.get(Gadget, 'b', { signal })).rejects.toThrow()
   for await (const { metadata } of client.items(Gadget, { signal })) expect(metadata.name).toBe('a')
   const watch = await client.watch(Gadget, { signal })
