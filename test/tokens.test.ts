@@ -338,11 +338,9 @@ describe('with TLS', () => {
     const server = await startServer({ args: ['--tls-cert', cert, '--tls-key', key] })
     const silent = connect(server.port, '127.0.0.1')
     await once(silent, 'connect')
-    const asked = performance.now()
     const { code } = await server.stop()
     expect(code).toBe(0)
-    // The server would wait for them until its deadline, 25 s.
-    expect(performance.now() - asked).toBeLessThan(20_000)
+    expect(server.stderr()).not.toContain('cutting connections')
   })
 })
 

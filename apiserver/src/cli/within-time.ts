@@ -1,10 +1,15 @@
-/** Resolves when the work has settled, after `ms`, or when aborted. */
-export async function withinTime(work: Promise<unknown>, ms: number, aborted?: AbortSignal): Promise<void> {
+/** Resolves when the work has settled, after `ms`, or when aborted. Returns true if the work has settled. */
+export async function withinTime(
+  work: Promise<unknown>,
+  ms: number,
+  aborted?: AbortSignal,
+): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>(resolve => {
-    timer = setTimeout(resolve, aborted?.aborted ? 0 : ms)
-    aborted?.addEventListener('abort', () => resolve(), { once: true })
+  const late = new Promise<false>(resolve => {
+    timer = setTimeout(() => resolve(false), aborted?.aborted ? 0 : ms)
+    aborted?.addEventListener('abort', () => resolve(false), { once: true })
   })
-  await Promise.race([work, late])
+  const isDone = await Promise.race([work.then(() => true), late])
   clearTimeout(timer)
+  return isDone
 }

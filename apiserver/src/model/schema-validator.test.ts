@@ -405,13 +405,19 @@ describe('many violations', () => {
     expect(remainingViolations(validate(next), validate(previous), next, previous)).not.toEqual([])
   })
 
-  it('are found in a list of 200,000 objects without comparing each pair', () => {
-    const list = Array.from({ length: 200_000 }, (_, id) => ({ id }))
-    const started = performance.now()
+  it('are found in a list of objects without comparing each pair', () => {
+    const size = 1_000
+    let reads = 0
+    const item = (id: number) => ({
+      get id() {
+        reads++
+        return id
+      },
+    })
+    const list = Array.from({ length: size }, (_, id) => item(id))
     expect(violations({ uniqueItems: true }, list)).toEqual([])
-    expect(violations({ uniqueItems: true }, [...list, { id: 7 }])).toHaveLength(1)
-    // Comparing each pair would take minutes.
-    expect(performance.now() - started).toBeLessThan(60_000)
+    expect(violations({ uniqueItems: true }, [...list, item(7)])).toHaveLength(1)
+    expect(reads).toBeLessThan(20 * size)
   })
 })
 

@@ -123,7 +123,7 @@ export class PluginRunner implements PluginLifecycle {
   }
 
   /** Stops for good, with the server: the manager stops the controllers, and watches end with the others. */
-  async stop(served?: Promise<void>): Promise<void> {
+  async stop(served?: Promise<unknown>): Promise<void> {
     this.#stopped = true
     this.#run?.abort()
     this.#kinds.abort()

@@ -26,7 +26,7 @@ export interface PluginLifecycle extends PluginProgress {
    * Stops for good, with the process.
    * @param served resolves when the requests of its routes have ended, or are to be aborted. Default: at once
    */
-  stop(served?: Promise<void>): Promise<void>
+  stop(served?: Promise<unknown>): Promise<void>
 }
 
 interface PluginsOptions {
@@ -137,7 +137,7 @@ export class Plugins {
   }
 
   /** Stops the plugins for good. @param served as for each plugin */
-  async stop(served?: Promise<void>): Promise<void> {
+  async stop(served?: Promise<unknown>): Promise<void> {
     await Promise.all(this.#slots.map(({ runner }) => runner?.stop(served)))
   }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { interruptible } from '../../../test/support/interruptible.ts'
 import {
   checkDnsLabel,
   checkLabelKey,
@@ -81,7 +82,6 @@ describe.each(table)('$what', ({ check, good, bad }) => {
   })
 
   test('of 1,000,000 characters is rejected at once', () => {
-    const begun = performance.now()
     for (const text of [
       'a'.repeat(1e6),
       '-'.repeat(1e6),
@@ -89,10 +89,8 @@ describe.each(table)('$what', ({ check, good, bad }) => {
       'a/'.repeat(5e5),
       `${'a-'.repeat(5e5)}/k`,
     ]) {
-      expect(check(text)).toBeDefined()
+      expect(interruptible(() => check(text))).toBeDefined()
     }
-    // What grows with the square of the length takes hours.
-    expect(performance.now() - begun).toBeLessThan(30_000)
   })
 })
 
