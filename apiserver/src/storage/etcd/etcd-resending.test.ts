@@ -120,3 +120,8 @@ describe.each([
     await expect(storage.transact(write)).rejects.toBeInstanceOf(OutcomeUnknownError)
   })
 })
+
+test('a failure that belongs to no member is reported without an address', async () => {
+  const storage = await storageOn(call => call.respond({ kvs: [] }))
+  await expect(storage.head()).rejects.toThrow('etcd: the response has no header')
+})
