@@ -1,7 +1,7 @@
 import { ApiError, type StatusCause } from '@setpoint/controller-runtime/api'
-import { quote } from '../model/index.ts'
 import { managerOfUserAgent, problemOfManager } from '../registry/index.ts'
 import { type ApiRequest, headerOf } from './api-request.ts'
+import { readBoolean } from './query-parameters.ts'
 
 /**
  * Returns a function that names the owner of the fields that a write changes: the parameter `fieldManager`, or else the
@@ -23,9 +23,8 @@ export function readManager({ method, query, caller, headers }: ApiRequest): () 
  * @throws ApiError 422 without `fieldManager`, or for `force` on another patch; 400 for an unknown value
  */
 export function readForce({ method, query }: ApiRequest, isApply: boolean): boolean | undefined {
-  const force = query.get('force')
   if (!isApply) {
-    if (force === null) return undefined
+    if (!query.has('force')) return undefined
     const message = 'may not be given for a patch that is no apply'
     throw invalidOptions(method, { reason: 'FieldValueForbidden', field: 'force', message })
   }
@@ -33,10 +32,7 @@ export function readForce({ method, query }: ApiRequest, isApply: boolean): bool
     const message = 'is required for an apply: the name of the manager that owns the fields'
     throw invalidOptions(method, { reason: 'FieldValueRequired', field: 'fieldManager', message })
   }
-  const value = force?.toLowerCase()
-  if (value === undefined || value === 'false' || value === '0') return false
-  if (value === 'true' || value === '1' || value === '') return true
-  throw new ApiError('BadRequest', `force ${quote(force)} is not one of true, false`)
+  return readBoolean(query, 'force') ?? false
 }
 
 /** The kind of the options of each method, as Kubernetes names it in errors. */

@@ -11,6 +11,7 @@ import { parseSelector, selectNamespace } from '../query/index.ts'
 import { badRequest } from '../registry/index.ts'
 import { type WatchRequest, watchDefaults } from '../watch/index.ts'
 import type { ResourcePath } from './api-request.ts'
+import { readBoolean } from './query-parameters.ts'
 
 /** How the transports of a watch differ. */
 export interface WatchTransport {
@@ -75,27 +76,6 @@ function readVersion(query: URLSearchParams, lastEventId: string | undefined): R
   } catch {
     // Larger than any revision: 410 follows, as for every version in the future.
     return toRevision(Number.MAX_SAFE_INTEGER)
-  }
-}
-
-/**
- * Parses a boolean parameter. Returns undefined if it is missing. As in Kubernetes, case does not matter, and a parameter
- * without a value (`?watch`) is true. @throws ApiError 400
- */
-export function readBoolean(query: URLSearchParams, parameter: string): boolean | undefined {
-  const value = query.get(parameter)
-  switch (value?.toLowerCase()) {
-    case undefined:
-      return undefined
-    case '':
-    case 'true':
-    case '1':
-      return true
-    case 'false':
-    case '0':
-      return false
-    default:
-      throw badRequest(`${parameter} ${quote(value)} is not true or false`)
   }
 }
 

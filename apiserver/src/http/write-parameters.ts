@@ -26,7 +26,7 @@ import {
 import { type ApiRequest, headerOf } from './api-request.ts'
 import { invalidOptions, readForce, readManager } from './field-manager.ts'
 import { parseMediaType } from './media-type.ts'
-import { readBoolean } from './watch-parameters.ts'
+import { readBoolean } from './query-parameters.ts'
 
 const documentTypes: Readonly<Record<string, 'json' | 'yaml'>> = Object.freeze({
   'application/json': 'json',

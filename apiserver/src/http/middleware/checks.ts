@@ -11,10 +11,10 @@ import { headerOf } from '../api-request.ts'
 import { type CheckedRequest, passChecks } from '../checks.ts'
 import { HandshakeResponse } from '../handshake-response.ts'
 import type { Paths } from '../paths.ts'
+import { readBoolean } from '../query-parameters.ts'
 import { asWatch, nothingServed, type RequestInfo } from '../request-info.ts'
 import { classOf, partyOf, RequestSeat } from '../request-seat.ts'
 import type { Context, Middleware } from '../request-state.ts'
-import { readBoolean } from '../watch-parameters.ts'
 
 /** A plugin's client sends the name of the plugin in this header. */
 const pluginHeader = 'x-setpoint-plugin'
