@@ -1,9 +1,8 @@
 import type { ApiObject } from '../../api/object.ts'
 import { TransportError } from '../../client/transport.ts'
-import type { ConformanceCase } from './conformance-case.ts'
 import { atCall, disturbed, type Lifecycles, placeOf } from './lifecycles.ts'
 import { type Disturb, describeCall } from './process-transport.ts'
-import { runVariants, type Variant } from './variants.ts'
+import type { Guarantee, Variant } from './variants.ts'
 
 type Moment = 'before' | 'after'
 const moments: readonly Moment[] = ['before', 'after']
@@ -20,69 +19,63 @@ function dieAt(number: number, moment: Moment): Disturb {
 /** Cases with crashes between two calls of a process: Sieve's "intermediate states" (OSDI 2022). */
 export function crashCases<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
-): ConformanceCase[] {
+): Guarantee<T, Outside>[] {
   return [
     {
       name: 'it reaches the same state after a crash before or after any of its calls',
-      run() {
-        return runVariants(this.name, lifecycles, async baseline => {
-          const { calls } = await baseline('one')
-          return calls.flatMap(call =>
-            moments.map(moment => ({
-              after: `after a crash ${placeOf(calls, call, moment)}`,
-              when: `it dies ${moment} ${describeCall(call)}`,
-              baseline: 'one' as const,
-              run: (scenario, expected) => disturbed(scenario, expected, dieAt(call.number, moment)),
-            })),
-          )
-        })
+      async variants() {
+        const { calls } = await lifecycles.baseline('one')
+        return calls.flatMap(call =>
+          moments.map(moment => ({
+            after: `after a crash ${placeOf(calls, call, moment)}`,
+            when: `it dies ${moment} ${describeCall(call)}`,
+            baseline: 'one' as const,
+            run: (scenario, expected) => disturbed(scenario, expected, dieAt(call.number, moment)),
+          })),
+        )
       },
     },
     {
       name: 'it cleans up after an object that is deleted while it is down, wherever it crashed',
-      run() {
-        return runVariants(this.name, lifecycles, async baseline => {
-          const { calls } = await baseline('one')
-          const variants: Variant<T, Outside>[] = calls
-            .filter(({ phase }) => phase === 'converging')
-            .flatMap(call =>
-              moments.map(moment => ({
-                after: `after a crash ${placeOf(calls, call, moment)}, and a deletion while it was down`,
-                when: `it dies ${moment} ${describeCall(call)}, and the object is deleted before it is back`,
-                baseline: 'one' as const,
-                async run(scenario, { gone }) {
-                  await scenario.create()
-                  await scenario.start({ disturb: dieAt(call.number, moment) })
-                  await scenario.died()
-                  await scenario.deleteAll()
-                  await scenario.start()
-                  await scenario.gone(gone)
-                },
-              })),
-            )
-          variants.push({
-            after: 'after a deletion while it was down',
-            when: 'it is stopped after the work is done, and the object is deleted before it is back',
-            baseline: 'one',
-            async run(scenario, { gone }) {
-              await scenario.create()
-              await scenario.start()
-              await scenario.converged()
-              scenario.kill()
-              await scenario.deleteAll()
-              await scenario.start()
-              await scenario.gone(gone)
-            },
-          })
-          return variants
+      async variants() {
+        const { calls } = await lifecycles.baseline('one')
+        const variants: Variant<T, Outside>[] = calls
+          .filter(({ phase }) => phase === 'converging')
+          .flatMap(call =>
+            moments.map(moment => ({
+              after: `after a crash ${placeOf(calls, call, moment)}, and a deletion while it was down`,
+              when: `it dies ${moment} ${describeCall(call)}, and the object is deleted before it is back`,
+              baseline: 'one' as const,
+              async run(scenario, { gone }) {
+                await scenario.create()
+                await scenario.start({ disturb: dieAt(call.number, moment) })
+                await scenario.died()
+                await scenario.deleteAll()
+                await scenario.start()
+                await scenario.gone(gone)
+              },
+            })),
+          )
+        variants.push({
+          after: 'after a deletion while it was down',
+          when: 'it is stopped after the work is done, and the object is deleted before it is back',
+          baseline: 'one',
+          async run(scenario, { gone }) {
+            await scenario.create()
+            await scenario.start()
+            await scenario.converged()
+            scenario.kill()
+            await scenario.deleteAll()
+            await scenario.start()
+            await scenario.gone(gone)
+          },
         })
+        return variants
       },
     },
     {
       name: 'it converges all objects despite many crashes',
-      run() {
-        return runVariants(this.name, lifecycles, async () => [manyCrashes()])
-      },
+      variants: async () => [manyCrashes()],
     },
   ]
 }

@@ -1,44 +1,25 @@
 import type { ApiObject } from '../../api/object.ts'
 import { objectKey } from '../../api/object-key.ts'
-import type { ConformanceCase } from './conformance-case.ts'
 import { Finding } from './finding.ts'
 import { atCall, type CallPoint, type Lifecycles, placeOf } from './lifecycles.ts'
-import { addFinalizer, othersDomain, removeFinalizer } from './other-writers.ts'
 import { type Disturb, describeCall } from './process-transport.ts'
-import { runVariants, type Variant } from './variants.ts'
+import type { Guarantee, Variant } from './variants.ts'
 
-/** Cases with deletions at any time, other finalizers, and failures of the clean-up. */
+/** Cases with deletions at any time, and failures of the clean-up. */
 export function deletionCases<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
-): ConformanceCase[] {
+): Guarantee<T, Outside>[] {
   const outages = Object.entries(lifecycles.subject.outages ?? {})
   return [
     {
       name: 'it cleans up after an object that is deleted before or after any of its calls',
-      run() {
-        return runVariants(this.name, lifecycles, async baseline => {
-          const { calls } = await baseline('one')
-          const converging = calls.filter(({ phase }) => phase === 'converging')
-          return converging.flatMap(call => [
-            deletedAt<T, Outside>(calls, call, 'before'),
-            deletedAt<T, Outside>(calls, call, 'after'),
-          ])
-        })
-      },
-    },
-    {
-      name: 'it handles changes and deletions that happen while it is disconnected',
-      run() {
-        return runVariants(this.name, lifecycles, async () => [
-          disconnected(lifecycles, false),
-          disconnected(lifecycles, true),
+      async variants() {
+        const { calls } = await lifecycles.baseline('one')
+        const converging = calls.filter(({ phase }) => phase === 'converging')
+        return converging.flatMap(call => [
+          deletedAt<T, Outside>(calls, call, 'before'),
+          deletedAt<T, Outside>(calls, call, 'after'),
         ])
-      },
-    },
-    {
-      name: "it keeps others' finalizers in their order, and cleans up although they delay the removal",
-      run() {
-        return runVariants(this.name, lifecycles, async () => [held(lifecycles)])
       },
     },
     ...(outages.length === 0
@@ -46,14 +27,11 @@ export function deletionCases<T extends ApiObject, Outside>(
       : [
           {
             name: 'it keeps its finalizer while clean-up fails, and completes the work after an outage',
-            run() {
-              return runVariants(this.name, lifecycles, async () =>
-                outages.flatMap(([name, begin]) => [
-                  outageAtDeletion(lifecycles, name, begin),
-                  outageAtCreation(lifecycles, name, begin),
-                ]),
-              )
-            },
+            variants: async () =>
+              outages.flatMap(([name, begin]) => [
+                outageAtDeletion(lifecycles, name, begin),
+                outageAtCreation(lifecycles, name, begin),
+              ]),
           },
         ]),
   ]
@@ -81,75 +59,6 @@ function deletedAt<T extends ApiObject, Outside>(
       await scenario.create()
       await scenario.start({ disturb: atCall(point.number, remove) })
       await scenario.until(`${call} is made`, () => deleted)
-      await scenario.gone(gone)
-    },
-  }
-}
-
-function disconnected<T extends ApiObject, Outside>(
-  lifecycles: Lifecycles<T, Outside>,
-  deleted: boolean,
-): Variant<T, Outside> {
-  return {
-    after: deleted ? 'after a deletion while it was disconnected' : 'after changes while it was disconnected',
-    when: deleted
-      ? 'the object is deleted while it is disconnected'
-      : 'it starts without a server, and the object is changed while it is disconnected',
-    baseline: 'edited',
-    async run(scenario, { converged, gone }) {
-      await scenario.create()
-      await scenario.start({ disconnected: true })
-      scenario.process.transport.reconnect()
-      await scenario.converged()
-      scenario.timeline.note('the process is disconnected', true)
-      scenario.process.transport.disconnect()
-      for (const edit of lifecycles.edits(scenario.outside)) await edit(scenario)
-      if (deleted) await scenario.deleteAll()
-      scenario.timeline.note('the process is reconnected')
-      scenario.process.transport.reconnect()
-      if (!deleted) {
-        await scenario.converged(converged)
-        await scenario.deleteAll()
-      }
-      await scenario.gone(gone)
-    },
-  }
-}
-
-function held<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Variant<T, Outside> {
-  const first = `${othersDomain}/first`
-  const others = [first, `${othersDomain}/second`, `${othersDomain}/third`]
-  return {
-    after: "with others' finalizers on the object",
-    when: "others' finalizers are on the object before and after its own",
-    baseline: 'one',
-    async run(scenario, { gone }) {
-      await scenario.create()
-      await addFinalizer(scenario, first, 'first')
-      await scenario.start()
-      await scenario.converged()
-      for (const name of others) await addFinalizer(scenario, name, 'last')
-      await scenario.converged()
-      const { finalizers: all = [] } = (await scenario.look()).metadata
-      await scenario.deleteAll()
-      await scenario.until('only the finalizers of others are left', async () => {
-        const live = await scenario.client.getIfExists(
-          lifecycles.subject.model,
-          objectKey(scenario.object.metadata),
-        )
-        const left = live?.metadata.finalizers ?? []
-        const missing = others.find(name => !left.includes(name))
-        if (missing !== undefined)
-          throw new Finding(`it removed the finalizer ${missing}, which is not its own`)
-        return left.length === others.length && (await scenario.isQuiet())
-      })
-      const { finalizers: left } = (await scenario.look()).metadata
-      if (`${left}` !== `${others}`) {
-        throw new Finding(`it changed the order of others' finalizers to [${left}]`)
-      }
-      // Without a finalizer, the clean-up is done by the garbage collector after the removal.
-      if (all.length > others.length) await scenario.cleanedUp()
-      for (const name of others) await removeFinalizer(scenario, name)
       await scenario.gone(gone)
     },
   }

@@ -1,12 +1,11 @@
 import { ApiError, type StatusReason } from '../../api/errors.ts'
 import type { ApiObject } from '../../api/object.ts'
 import { TransportError, type TransportResponse } from '../../client/transport.ts'
-import type { ConformanceCase } from './conformance-case.ts'
 import { atCall, type Baseline, type CallPoint, disturbed, type Lifecycles } from './lifecycles.ts'
 import { annotate } from './other-writers.ts'
 import { type Disturb, describeCall } from './process-transport.ts'
 import type { Scenario } from './scenario.ts'
-import { runVariants, type Variant } from './variants.ts'
+import type { Guarantee, Variant } from './variants.ts'
 
 /** Temporary errors. */
 const refusals: readonly StatusReason[] = ['TooManyRequests', 'InternalError', 'ServiceUnavailable']
@@ -14,37 +13,31 @@ const refusals: readonly StatusReason[] = ['TooManyRequests', 'InternalError', '
 /** Cases with a refused call, or a lost response to a write. */
 export function failedCallCases<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
-): ConformanceCase[] {
+): Guarantee<T, Outside>[] {
   return [
     {
       name: 'it retries temporary errors of any call: 409, 429, 500 and 503',
-      run() {
-        return runVariants(this.name, lifecycles, async baseline => {
-          const { calls } = await baseline('one')
-          return calls.flatMap(call => [
-            ...refusals.map(reason => refused<T, Outside>(call, reason)),
-            ...(call.method === 'GET' || call.method === 'POST' ? [] : [conflicting<T, Outside>(call)]),
-          ])
-        })
+      async variants() {
+        const { calls } = await lifecycles.baseline('one')
+        return calls.flatMap(call => [
+          ...refusals.map(reason => refused<T, Outside>(call, reason)),
+          ...(call.method === 'GET' || call.method === 'POST' ? [] : [conflicting<T, Outside>(call)]),
+        ])
       },
     },
     {
       name: 'it handles a lost response to a write, which may or may not have happened',
-      run() {
-        return runVariants(this.name, lifecycles, async baseline => {
-          const { calls } = await baseline('one')
-          const writes = calls.filter(({ method }) => method !== 'GET')
-          return writes.flatMap(call => unknownOutcomes<T, Outside>(call))
-        })
+      async variants() {
+        const { calls } = await lifecycles.baseline('one')
+        const writes = calls.filter(({ method }) => method !== 'GET')
+        return writes.flatMap(call => unknownOutcomes<T, Outside>(call))
       },
     },
     {
       name: 'it stops when aborted during any call, and another process takes over',
-      run() {
-        return runVariants(this.name, lifecycles, async baseline => {
-          const { calls } = await baseline('one')
-          return calls.map(call => stopped<T, Outside>(call))
-        })
+      async variants() {
+        const { calls } = await lifecycles.baseline('one')
+        return calls.map(call => stopped<T, Outside>(call))
       },
     },
   ]

@@ -1,83 +1,76 @@
 import type { ApiObject } from '../../api/object.ts'
 import { objectKey } from '../../api/object-key.ts'
 import { actionOf } from './call-action.ts'
-import type { ConformanceCase } from './conformance-case.ts'
 import { Finding } from './finding.ts'
 import type { Lifecycles } from './lifecycles.ts'
 import { annotate } from './other-writers.ts'
 import { conformanceDefaults } from './reconciler-under-test.ts'
 import type { Scenario } from './scenario.ts'
-import { runVariants } from './variants.ts'
+import type { Guarantee } from './variants.ts'
 
 /** Cases without disturbances. */
 export function lifecycleCases<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
-): ConformanceCase[] {
+): Guarantee<T, Outside>[] {
   return [
     {
       name: 'it converges from a new object, and leaves nothing behind when the object is deleted',
-      run() {
-        return runVariants(this.name, lifecycles, async baseline => {
-          await baseline('one')
-          return []
-        })
+      async variants() {
+        await lifecycles.baseline('one')
+        return []
       },
     },
     {
       name: 'it writes nothing once its work is done, however often it runs',
-      run() {
-        return runVariants(this.name, lifecycles, async () => [
-          { after: 'after its work was done', when: undefined, baseline: 'none', run: comeToRest },
-        ])
-      },
+      variants: async () => [
+        { after: 'after its work was done', when: undefined, baseline: 'none', run: comeToRest },
+      ],
     },
     {
       name: 'it treats a recreated object of the same name as a new one',
-      run() {
-        return runVariants(this.name, lifecycles, async () => [
-          {
-            after: 'after the object was recreated',
-            when: 'the object is deleted and, as soon as it is removed, recreated',
-            baseline: 'one',
-            async run(scenario, { converged, gone }) {
-              await scenario.start()
-              for (let round = 0; round < 2; round++) {
-                await scenario.create()
-                await scenario.converged(converged)
-                await scenario.deleteAll()
-                const { metadata } = scenario.object
-                const key = objectKey(metadata)
-                await scenario.until('the deleted object is removed', async () => {
-                  const live = await scenario.client.getIfExists(lifecycles.subject.model, key)
-                  return live?.metadata.uid !== metadata.uid
-                })
-              }
-              await scenario.gone(gone)
-            },
-          },
-          {
-            after: 'after the object was recreated while it was down',
-            when: 'the object is recreated while it is down',
-            baseline: 'one',
-            async run(scenario, { converged, gone }) {
+      variants: async () => [
+        {
+          after: 'after the object was recreated',
+          when: 'the object is deleted and, as soon as it is removed, recreated',
+          baseline: 'one',
+          async run(scenario, { converged, gone }) {
+            await scenario.start()
+            for (let round = 0; round < 2; round++) {
               await scenario.create()
-              await scenario.start()
-              await scenario.converged()
-              const { finalizers = [] } = (await scenario.look()).metadata
-              // Without a finalizer nothing delays the removal, so the process is killed first.
-              if (finalizers.length === 0) scenario.kill()
-              await scenario.deleteAll()
-              if (finalizers.length > 0) await scenario.gone()
-              scenario.kill()
-              await scenario.create()
-              await scenario.start()
               await scenario.converged(converged)
               await scenario.deleteAll()
-              await scenario.gone(gone)
-            },
+              const { metadata } = scenario.object
+              const key = objectKey(metadata)
+              await scenario.until('the deleted object is removed', async () => {
+                const live = await scenario.client.getIfExists(lifecycles.subject.model, key)
+                return live?.metadata.uid !== metadata.uid
+              })
+            }
+            await scenario.gone(gone)
           },
-        ])
-      },
+        },
+        {
+          after: 'after the object was recreated while it was down',
+          when: 'the object is recreated while it is down',
+          baseline: 'one',
+          async run(scenario, { converged, gone }) {
+            await scenario.create()
+            await scenario.start()
+            await scenario.converged()
+            const { finalizers = [] } = (await scenario.look()).metadata
+            // Without a finalizer nothing delays the removal, so the process is killed first.
+            if (finalizers.length === 0) scenario.kill()
+            await scenario.deleteAll()
+            if (finalizers.length > 0) await scenario.gone()
+            scenario.kill()
+            await scenario.create()
+            await scenario.start()
+            await scenario.converged(converged)
+            await scenario.deleteAll()
+            await scenario.gone(gone)
+          },
+        },
+      ],
     },
   ]
 }

@@ -1,41 +1,25 @@
 import type { ApiObject } from '../../api/object.ts'
-import { objectKey } from '../../api/object-key.ts'
-import type { ConformanceCase } from './conformance-case.ts'
-import { History } from './history.ts'
 import type { Lifecycles } from './lifecycles.ts'
-import { runVariants, type Variant } from './variants.ts'
+import type { Guarantee, Variant } from './variants.ts'
 
 /** Ms of the controllers' clock for a process to act on a stale cache. */
 const staleMs = 1_200
 
-/** Cases with a stale cache, with a much older one after a restart, and with states that are never observed. */
+/** Cases with a stale cache, and with states that are never observed. */
 export function stalenessCases<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
-): ConformanceCase[] {
+): Guarantee<T, Outside>[] {
   return [
     {
       name: 'it converges although its cache lags behind',
-      run() {
-        return runVariants(this.name, lifecycles, async () => [
-          behind(lifecycles, 'its cache shows every change late, one by one', false),
-          behind(lifecycles, 'its cache shows every change late, one by one, and the deletion last', true),
-        ])
-      },
-    },
-    {
-      name: 'it converges although a new process starts with an older state',
-      run() {
-        return runVariants(this.name, lifecycles, async () => [timeTravel(lifecycles)])
-      },
+      variants: async () => [
+        behind(lifecycles, 'its cache shows every change late, one by one', false),
+        behind(lifecycles, 'its cache shows every change late, one by one, and the deletion last', true),
+      ],
     },
     {
       name: 'it converges although it sees only the last of several changes',
-      run() {
-        return runVariants(this.name, lifecycles, async () => [
-          skipped(lifecycles, true),
-          skipped(lifecycles, false),
-        ])
-      },
+      variants: async () => [skipped(lifecycles, true), skipped(lifecycles, false)],
     },
   ]
 }
@@ -68,45 +52,6 @@ function behind<T extends ApiObject, Outside>(
         await scenario.converged(converged)
         await scenario.deleteAll()
       }
-      await scenario.gone(gone)
-    },
-  }
-}
-
-/** Sieve's "time travel" (OSDI 2022), for every state of the object. */
-function timeTravel<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Variant<T, Outside> {
-  let shown = ''
-  return {
-    after: 'after a restart with an older state in its cache',
-    get when() {
-      return `it is restarted and its cache shows ${shown}`
-    },
-    baseline: 'edited',
-    async run(scenario, { converged, gone }) {
-      const { model } = lifecycles.subject
-      await scenario.create()
-      using history = await History.record(scenario.client, scenario.models)
-      await scenario.start()
-      await scenario.converged()
-      for (const edit of lifecycles.edits(scenario.outside)) {
-        await edit(scenario)
-        await scenario.converged()
-      }
-      const { metadata } = await scenario.look()
-      const { version: present } = metadata
-      const key = objectKey(metadata)
-      await scenario.until('the present is recorded', () => history.versionsOf(model, key).includes(present))
-      const versions = history.versionsOf(model, key)
-      for (const version of versions.slice(0, versions.indexOf(present))) {
-        shown = `the state at version ${version} of ${versions.join(', ')}`
-        scenario.kill()
-        scenario.timeline.note(`its cache shows version ${version}`, true)
-        await scenario.start({ past: { version, stateAt: path => history.stateAt(path, version) } })
-        await scenario.rest(staleMs)
-        scenario.process.transport.showPresent()
-        await scenario.converged(converged)
-      }
-      await scenario.deleteAll()
       await scenario.gone(gone)
     },
   }

@@ -1,5 +1,5 @@
 import type { ApiObject } from '../../api/object.ts'
-import type { ConformanceCase } from './conformance-case.ts'
+import { objectKey } from '../../api/object-key.ts'
 import { Finding } from './finding.ts'
 import { atCall, type CallPoint, type Lifecycles } from './lifecycles.ts'
 import {
@@ -11,22 +11,20 @@ import {
   removeFinalizer,
 } from './other-writers.ts'
 import { type Disturb, describeCall } from './process-transport.ts'
-import { runVariants, type Variant } from './variants.ts'
+import type { Guarantee, Variant } from './variants.ts'
 
 /** Cases with another writer, who changes the object between the reconciler's read and its write. */
 export function writerCases<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
-): ConformanceCase[] {
+): Guarantee<T, Outside>[] {
   return [
     {
       name: 'it does not overwrite changes that others make between its read and its write',
-      run() {
-        return runVariants(this.name, lifecycles, async baseline => {
-          const { calls } = await baseline('one')
-          return calls
-            .filter(({ phase }) => phase === 'converging')
-            .map(call => othersWriteAt<T, Outside>(call))
-        })
+      async variants() {
+        const { calls } = await lifecycles.baseline('one')
+        return calls
+          .filter(({ phase }) => phase === 'converging')
+          .map(call => othersWriteAt<T, Outside>(call))
       },
     },
   ]
@@ -42,7 +40,7 @@ function othersWriteAt<T extends ApiObject, Outside>(call: CallPoint): Variant<T
       const write: Disturb = async (_call, carryOut) => {
         await label(scenario, 'label', 'theirs')
         await annotate(scenario, 'note', 'theirs')
-        await addFinalizer(scenario, othersFinalizer, 'last')
+        await addFinalizer(scenario, othersFinalizer)
         written = true
         return carryOut()
       }
@@ -56,7 +54,10 @@ function othersWriteAt<T extends ApiObject, Outside>(call: CallPoint): Variant<T
       if (finalizers?.includes(othersFinalizer) !== true) throw lost('finalizer', finalizers)
       await scenario.deleteAll()
       await scenario.until('only the finalizer of the other writer is left', async () => {
-        const { finalizers: left = [] } = (await scenario.look()).metadata
+        const { client, object, subject } = scenario
+        const live = await client.getIfExists(subject.model, objectKey(object.metadata))
+        const left = live?.metadata.finalizers ?? []
+        if (!left.includes(othersFinalizer)) throw lost('finalizer', left)
         return left.length === 1 && (await scenario.isQuiet())
       })
       await removeFinalizer(scenario, othersFinalizer)

@@ -6,7 +6,7 @@ import { createManager, type Manager } from '../../manager/manager.ts'
 import { setupPlugin } from '../../manager/plugin-host.ts'
 import type { RandomSource } from '../../random.ts'
 import type { TestServer } from '../test-server.ts'
-import { type Call, type Disturb, type PastState, ProcessTransport } from './process-transport.ts'
+import { type Call, type Disturb, ProcessTransport } from './process-transport.ts'
 import { RecentLog } from './recent-log.ts'
 import { pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
 import { ProcessClock } from './scenario-clock.ts'
@@ -28,9 +28,6 @@ export interface ProcessSurroundings<Outside> {
 
 export interface ProcessOptions {
   readonly disturb?: Disturb
-  /** The state that its caches start with. */
-  readonly past?: PastState
-  readonly disconnected?: boolean
 }
 
 /**
@@ -61,7 +58,7 @@ export class ControllerProcess {
   static async start<T extends ApiObject, Outside>(
     subject: ReconcilerUnderTest<T, Outside>,
     around: ProcessSurroundings<Outside>,
-    { disturb, past, disconnected = false }: ProcessOptions = {},
+    { disturb }: ProcessOptions = {},
   ): Promise<ControllerProcess> {
     const clock = new ProcessClock(around.clock)
     const kill = () => {
@@ -70,8 +67,6 @@ export class ControllerProcess {
     }
     const { onCall, random } = around
     const transport: ProcessTransport = new ProcessTransport(around.transport, { disturb, kill, onCall })
-    if (past !== undefined) transport.showPast(past)
-    if (disconnected) transport.disconnect()
     const log = new RecentLog(error => {
       if (!transport.isDead) around.onError(error)
     })

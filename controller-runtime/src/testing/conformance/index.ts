@@ -3,9 +3,9 @@
  * through its lifecycle many times, from creation to deletion, each time in a new scenario (server, outside, process) with
  * a disturbance at another point, and compares the results.
  */
-export type { ConformanceCase } from './conformance-case.ts'
 export { ConformanceError } from './conformance-error.ts'
 export {
+  type ConformanceCase,
   type ReconcilerConformance,
   type RegisterTest,
   reconcilerConformance,

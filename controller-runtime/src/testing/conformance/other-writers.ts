@@ -35,18 +35,17 @@ export function label<T extends ApiObject, Outside>(
   return edit(scenario, ({ metadata }) => [setEntry('labels', metadata.labels, name, value)])
 }
 
-/** Adds a finalizer at the start or end of the list, unless it exists or the object is deleting. */
+/** Adds a finalizer at the end of the list, unless it exists or the object is deleting. */
 export function addFinalizer<T extends ApiObject, Outside>(
   scenario: Scenario<T, Outside>,
   finalizer: string,
-  at: 'first' | 'last',
 ): Promise<void> {
   return edit(scenario, ({ metadata }) => {
     const { finalizers, deletionTimestamp } = metadata
     if (deletionTimestamp !== undefined || finalizers?.includes(finalizer)) return []
     return finalizers === undefined
       ? [{ op: 'add', path: '/metadata/finalizers', value: [finalizer] }]
-      : [{ op: 'add', path: `/metadata/finalizers/${at === 'first' ? '0' : '-'}`, value: finalizer }]
+      : [{ op: 'add', path: '/metadata/finalizers/-', value: finalizer }]
   })
 }
 

@@ -1,16 +1,12 @@
 import { errorMessage } from '../../api/error-message.ts'
-import { initialEventsEndAnnotation } from '../../api/object.ts'
-import {
-  type Transport,
-  TransportError,
-  type TransportRequest,
-  type TransportResponse,
-  type WatchConnection,
-  type WatchEnd,
-  type WatchRequestOptions,
+import type {
+  Transport,
+  TransportRequest,
+  TransportResponse,
+  WatchConnection,
+  WatchEnd,
+  WatchRequestOptions,
 } from '../../client/transport.ts'
-
-import { linkedSignal } from '../../linked-signal.ts'
 
 /** A request made by a process. */
 export interface Call {
@@ -47,22 +43,9 @@ function never<T>(): Promise<T> {
   return new Promise(() => {})
 }
 
-const cut: WatchEnd = Object.freeze({ code: 1006, reason: 'the connection is cut' })
-
-/** A past state to show to a process instead of the current one. */
-export interface PastState {
-  readonly version: string
-  /** The objects of the collection at a path; undefined if unknown, then the current state is shown. */
-  stateAt(path: string): readonly object[] | undefined
-}
-
-interface OpenWatch {
-  end(end: WatchEnd): void
-}
-
 /**
  * The transport of one process. It counts calls and lets a scenario disturb them, holds back watch events, so that caches
- * become stale, disconnects, and dies with the process.
+ * become stale, and dies with the process.
  */
 export class ProcessTransport implements Transport {
   readonly calls: Call[] = []
@@ -70,17 +53,13 @@ export class ProcessTransport implements Transport {
   readonly #disturb: Disturb | undefined
   readonly #kill: () => void
   readonly #onCall: (call: Call) => void
-  readonly #watches = new Set<OpenWatch>()
+  readonly #watches = new Set<WatchConnection>()
   readonly #waiting: (() => void)[] = []
   #inFlight = 0
   #activity = 0
   #unanswered = 0
   #held = false
-  #connected = true
   #dead = false
-  #past: PastState | undefined
-  #presentShown: Promise<void> = Promise.resolve()
-  #resolvePresent: () => void = () => {}
 
   constructor(
     inner: Transport,
@@ -119,7 +98,7 @@ export class ProcessTransport implements Transport {
   /** From now on no call gets a response and no event arrives. */
   kill(): void {
     this.#dead = true
-    for (const watch of [...this.#watches]) watch.end(cut)
+    for (const watch of [...this.#watches]) watch.close()
   }
 
   /** Holds back watch events, so that caches become stale. */
@@ -137,31 +116,7 @@ export class ProcessTransport implements Transport {
     for (const go of this.#waiting.splice(0)) go()
   }
 
-  /** Cuts every connection and refuses new ones. */
-  disconnect(): void {
-    this.#connected = false
-    for (const watch of [...this.#watches]) watch.end(cut)
-  }
-
-  reconnect(): void {
-    this.#connected = true
-  }
-
-  /** Shows a past state to new watches of collections, which continue from there after `showPresent`. */
-  showPast(past: PastState): void {
-    this.#past = past
-    this.#presentShown = new Promise(resolve => {
-      this.#resolvePresent = resolve
-    })
-  }
-
-  showPresent(): void {
-    this.#past = undefined
-    this.#resolvePresent()
-  }
-
   async request(request: TransportRequest): Promise<TransportResponse> {
-    if (!this.#dead && !this.#connected) throw new TransportError('the server cannot be reached')
     try {
       const response = this.#dead ? undefined : await this.#carryOut(request)
       if (response !== undefined && !this.#dead) return response
@@ -208,29 +163,15 @@ export class ProcessTransport implements Transport {
 
   async watch(path: string, options: WatchRequestOptions): Promise<WatchConnection> {
     if (this.#dead) return never()
-    if (!this.#connected) throw new TransportError('the server cannot be reached')
-    const url = new URL(path, 'http://process')
-    const objects = url.searchParams.has('version') ? undefined : this.#past?.stateAt(url.pathname)
-    const past = this.#past && objects && { version: this.#past.version, objects }
-    return this.#guard(past ? this.#watchPast(url, past, options) : await this.#inner.watch(path, options))
+    return this.#guard(await this.#inner.watch(path, options))
   }
 
   #guard(inner: WatchConnection): WatchConnection {
-    let ended: WatchEnd | undefined
-    let resolveEnd: (end: WatchEnd) => void = () => {}
-    const end = new Promise<WatchEnd>(resolve => {
-      resolveEnd = resolve
+    this.#watches.add(inner)
+    const end = inner.end.then(how => {
+      this.#watches.delete(inner)
+      return this.#dead ? never<WatchEnd>() : how
     })
-    const watch = {
-      end: (how: WatchEnd) => {
-        this.#watches.delete(watch)
-        ended ??= how
-        inner.close()
-        if (!this.#dead) resolveEnd(ended)
-      },
-    }
-    this.#watches.add(watch)
-    void inner.end.then(how => watch.end(how))
     const gate = () => this.#gate()
     const isDead = () => this.#dead
     const received = () => {
@@ -243,7 +184,6 @@ export class ProcessTransport implements Transport {
         for await (const text of inner) {
           await gate()
           if (isDead()) await never()
-          if (ended === cut) return
           received()
           yield text
         }
@@ -256,43 +196,4 @@ export class ProcessTransport implements Transport {
     if (!this.#held) return undefined
     return new Promise(resolve => this.#waiting.push(resolve))
   }
-
-  #watchPast(
-    url: URL,
-    { version, objects }: { version: string; objects: readonly object[] },
-    { signal, headers }: WatchRequestOptions,
-  ): WatchConnection {
-    const inner = this.#inner
-    const presentShown = this.#presentShown
-    const closing = linkedSignal(signal)
-    const both = closing.signal
-    let resolveEnd: (end: WatchEnd) => void = () => {}
-    const end = new Promise<WatchEnd>(resolve => {
-      resolveEnd = resolve
-    })
-    both.addEventListener('abort', () => resolveEnd({ code: 1000, reason: 'closed' }), { once: true })
-    return {
-      end,
-      close: () => closing.abort(),
-      async *[Symbol.asyncIterator]() {
-        for (const object of objects) yield JSON.stringify({ type: 'ADDED', object })
-        yield JSON.stringify(endOfInitialEvents(version))
-        await Promise.race([presentShown, end])
-        if (both.aborted) return
-        const now = new URLSearchParams(url.searchParams)
-        now.set('version', version)
-        const live = await inner.watch(`${url.pathname}?${now}`, {
-          signal: both,
-          headers,
-        })
-        void live.end.then(resolveEnd)
-        yield* live
-      },
-    }
-  }
-}
-
-function endOfInitialEvents(version: string): object {
-  const annotations = { [initialEventsEndAnnotation]: 'true' }
-  return { type: 'BOOKMARK', object: { metadata: { version, resourceVersion: version, annotations } } }
 }

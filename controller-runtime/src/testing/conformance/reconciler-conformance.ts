@@ -6,9 +6,9 @@ import { failedCallCases } from './cases-failed-calls.ts'
 import { lifecycleCases } from './cases-lifecycle.ts'
 import { stalenessCases } from './cases-staleness.ts'
 import { writerCases } from './cases-writers.ts'
-import type { ConformanceCase } from './conformance-case.ts'
 import { Lifecycles } from './lifecycles.ts'
 import { conformanceDefaults, type ReconcilerUnderTest, subjectKeys } from './reconciler-under-test.ts'
+import { runVariants } from './variants.ts'
 
 /** `test` of vitest, node:test, or any function that takes a name and a function. */
 export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: number) => unknown
@@ -45,7 +45,7 @@ export function reconcilerConformance<T extends ApiObject, Outside>(
 ): ReconcilerConformance {
   refuseUnknownKeys(subject, subjectKeys, 'reconcilerConformance')
   const lifecycles = new Lifecycles(subject)
-  const cases = [
+  const guarantees = [
     ...lifecycleCases(lifecycles),
     ...crashCases(lifecycles),
     ...failedCallCases(lifecycles),
@@ -53,6 +53,10 @@ export function reconcilerConformance<T extends ApiObject, Outside>(
     ...deletionCases(lifecycles),
     ...writerCases(lifecycles),
   ]
+  const cases = guarantees.map(guarantee => ({
+    name: guarantee.name,
+    run: () => runVariants(guarantee, lifecycles),
+  }))
   return {
     cases,
     register(test) {
@@ -60,6 +64,14 @@ export function reconcilerConformance<T extends ApiObject, Outside>(
       for (const each of cases) test(each.name, () => each.run(), timeoutMs)
     },
   }
+}
+
+/** One guarantee, to be registered as a test. */
+export interface ConformanceCase {
+  /** A sentence that states the guarantee. */
+  readonly name: string
+  /** Takes at most `deadlineMs`. @throws ConformanceError if the reconciler violates the guarantee. */
+  run(): Promise<void>
 }
 
 /** The cases of the suite, for any test runner. */

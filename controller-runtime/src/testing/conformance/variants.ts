@@ -16,14 +16,21 @@ export interface Variant<T extends ApiObject, Outside> {
   run(scenario: Scenario<T, Outside>, expected: Baseline): Promise<void>
 }
 
+/** A guarantee of every good reconciler. */
+export interface Guarantee<T extends ApiObject, Outside> {
+  /** A sentence that states it. */
+  readonly name: string
+  /** Returns the disturbed lifecycles that test it. @throws BaselineError */
+  variants(): Promise<readonly Variant<T, Outside>[]>
+}
+
 /**
  * Runs all variants, some concurrently, each in a new scenario.
  * @throws ConformanceError of the first failed variant, in order, or when the deadline has passed.
  */
 export async function runVariants<T extends ApiObject, Outside>(
-  guarantee: string,
+  { name: guarantee, variants: list }: Guarantee<T, Outside>,
   lifecycles: Lifecycles<T, Outside>,
-  list: (baseline: (name: BaselineName) => Promise<Baseline>) => Promise<readonly Variant<T, Outside>[]>,
 ): Promise<void> {
   const { deadlineMs = conformanceDefaults.deadlineMs } = lifecycles.subject
   const running = new Map<Variant<T, Outside>, Scenario<T, Outside>>()
@@ -32,7 +39,7 @@ export async function runVariants<T extends ApiObject, Outside>(
     timer = setTimeout(() => reject(overdue(guarantee, deadlineMs, running)), deadlineMs)
   })
   try {
-    const variants = await Promise.race([deadline, list(name => lifecycles.baseline(name))])
+    const variants = await Promise.race([deadline, list()])
     await Promise.race([deadline, runAll(guarantee, lifecycles, variants, running)])
   } catch (error) {
     throw error instanceof BaselineError ? withoutDisturbance(guarantee, error) : error
