@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { interruptible } from '../../../test/support/interruptible.ts'
+import { expectLinear } from '../../../test/support/growth.ts'
 import {
   checkDnsLabel,
   checkLabelKey,
@@ -81,15 +81,9 @@ describe.each(table)('$what', ({ check, good, bad }) => {
     expect(check(text)).toMatch(/must|at most/)
   })
 
-  test('of 1,000,000 characters is rejected at once', () => {
-    for (const text of [
-      'a'.repeat(1e6),
-      '-'.repeat(1e6),
-      'a.'.repeat(5e5),
-      'a/'.repeat(5e5),
-      `${'a-'.repeat(5e5)}/k`,
-    ]) {
-      expect(interruptible(() => check(text))).toBeDefined()
+  test.each(['a', '-', 'a.', 'a/', 'a-'])('of many %j is rejected in linear time', part => {
+    for (const end of ['', '/k']) {
+      expectLinear(length => expect(check(part.repeat(length / part.length) + end)).toBeDefined())
     }
   })
 })
