@@ -272,7 +272,6 @@ describe('a caller that acts for many users', () => {
     const calm = await open(users.headersOf('vic'))
     try {
       await suspend(server.pid)
-      // So long that the server handles eight of them in a turn.
       const path = `/apis/unknown/v1/${'x'.repeat(16_000)}`
       for (const socket of noisy) socket.subscribe('a', path)
       calm.subscribe('a', path)

@@ -10,14 +10,13 @@ import { HistoryReplay, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
-import { RequestQueues } from '../scheduling/index.ts'
+import { RequestQueues, Turns } from '../scheduling/index.ts'
 import { LocalAccess, LocalOrigins, RbacAuthorizer } from '../security/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
 import { CustomRoutes } from './custom-routes.ts'
 import { Health } from './health.ts'
-import { MessagePace, messagePaceDefaults } from './message-pace.ts'
 import { ResourceApi } from './resource-api.ts'
 import { RouteCallers } from './route-callers.ts'
 import { ApiServer } from './server.ts'
@@ -525,10 +524,9 @@ describe('a WebSocket', () => {
     const [accepted] = await once(server.app.server, 'connection')
     await once(socket, 'data')
     const waiting: (() => void)[] = []
-    const passes = vi.spyOn(MessagePace.prototype, 'passes').mockReturnValue(false)
     const wait = vi
-      .spyOn(MessagePace.prototype, 'wait')
-      .mockImplementation((_caller, _bytes, handle) => void waiting.push(handle))
+      .spyOn(Turns.prototype, 'wait')
+      .mockImplementation((_caller, handle) => void waiting.push(handle))
     const count = 500
     for (let n = 0; n < count; n++)
       socket.write(textFrame(JSON.stringify({ op: 'subscribe', id: `${n}`, path: `/${'x'.repeat(10_000)}` })))
@@ -538,7 +536,6 @@ describe('a WebSocket', () => {
     // Those of the 64 KiB that Node reads at once, and the one before.
     expect(waiting.length).toBeLessThan(9)
     expect(received()).not.toContain('END')
-    passes.mockRestore()
     wait.mockRestore()
     for (const handle of waiting) handle()
     await expect.poll(() => received().match(/"type":"END","code":404/g)?.length).toBe(count)
@@ -552,13 +549,12 @@ describe('a WebSocket', () => {
     ])
     const ended = once(socket, 'end')
     await once(socket, 'data')
-    vi.spyOn(MessagePace.prototype, 'passes').mockReturnValue(false)
-    const wait = vi.spyOn(MessagePace.prototype, 'wait').mockImplementation(() => {})
-    vi.spyOn(MessagePace.prototype, 'isFull').mockReturnValue(true)
+    const wait = vi.spyOn(Turns.prototype, 'wait').mockImplementation(() => {})
+    vi.spyOn(Turns.prototype, 'sizeOf').mockReturnValue(socketDefaults.waitingPerCaller)
     try {
       socket.write(Buffer.concat(Array(1_000).fill(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x7b]))))
       await ended
-      expect(wait).toHaveBeenCalledTimes(messagePaceDefaults.waitingPerConnection)
+      expect(wait).toHaveBeenCalledTimes(socketDefaults.waitingPerConnection)
     } finally {
       vi.restoreAllMocks()
     }

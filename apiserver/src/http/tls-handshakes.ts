@@ -1,5 +1,5 @@
 import type { Server, Socket } from 'node:net'
-import { FairQueue } from '../scheduling/index.ts'
+import { Turns } from '../scheduling/index.ts'
 import { connectionDefaults } from './connection.ts'
 
 /**
@@ -14,10 +14,8 @@ import { connectionDefaults } from './connection.ts'
  */
 export class TlsHandshakes {
   readonly #sockets = new Map<string, Socket>()
-  /** Sockets whose first bytes have arrived. */
-  readonly #waiting = new FairQueue<Socket>()
+  readonly #turns = new Turns()
   readonly #start: (socket: Socket) => void
-  #isScheduled = false
 
   /** Takes the place of the listener that begins handshakes. To be created before other listeners are added. */
   constructor(server: Server) {
@@ -32,9 +30,10 @@ export class TlsHandshakes {
     const address = addressOf(socket)
     // Undefined once the socket is closed.
     const host = socket.remoteAddress ?? ''
+    const start = () => this.#start(socket)
     this.#sockets.set(address, socket)
     socket.once('close', () => {
-      this.#waiting.delete(host, socket)
+      this.#turns.cancel(host, start)
       if (this.#sockets.get(address) === socket) this.#sockets.delete(address)
     })
     const destroy = () => socket.destroy()
@@ -46,7 +45,7 @@ export class TlsHandshakes {
       socket.setTimeout(0, destroy)
       // Also emitted at the end.
       if (socket.readableLength === 0) socket.destroy()
-      else this.#wait(host, socket)
+      else this.#turns.wait(host, start)
     })
   }
 
@@ -60,22 +59,6 @@ export class TlsHandshakes {
 
   destroyAll(): void {
     for (const socket of this.#sockets.values()) socket.destroy()
-  }
-
-  #wait(host: string, socket: Socket): void {
-    this.#waiting.push(host, socket)
-    this.#schedule()
-  }
-
-  #schedule(): void {
-    if (this.#isScheduled) return
-    this.#isScheduled = true
-    setImmediate(() => {
-      this.#isScheduled = false
-      const socket = this.#waiting.shift()
-      if (socket !== undefined) this.#start(socket)
-      if (this.#waiting.size > 0) this.#schedule()
-    })
   }
 }
 

@@ -4,7 +4,7 @@ import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { AuditedRequest, AuditLog } from '../audit/index.ts'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
-import type { RequestQueues } from '../scheduling/index.ts'
+import { type RequestQueues, Turns } from '../scheduling/index.ts'
 import { type Access, type Authorizer, type Identity, payerOf } from '../security/index.ts'
 import {
   goingAway,
@@ -20,13 +20,13 @@ import { passChecks } from './checks.ts'
 import { auditOutcomeOf } from './error-response.ts'
 import type { HandshakeResponse } from './handshake-response.ts'
 import { headerBytes } from './header-bytes.ts'
-import { MessagePace } from './message-pace.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { asWatch, type ResourceRequest, watchable } from './request-info.ts'
 import { classOf, partyOf } from './request-seat.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
+
 import { warningHeaders } from './warning-headers.ts'
 import type { WatchConnection } from './watch-connection.ts'
 import { WatchMultiplexer } from './watch-multiplexer.ts'
@@ -76,7 +76,7 @@ export class WatchApi {
   readonly #parts: WatchApiParts
   readonly #sockets = new WatchSockets()
   readonly #permissions: WatchPermissions
-  readonly #pace = new MessagePace()
+  readonly #turns = new Turns()
   readonly #multiplexed = new Set<WatchConnection>()
 
   constructor(parts: WatchApiParts) {
@@ -170,7 +170,7 @@ export class WatchApi {
       }
     }
     const { toApiError } = this.#parts
-    new WatchMultiplexer({ connection, pace: this.#pace, caller: stay.payer, open, toApiError })
+    new WatchMultiplexer({ connection, turns: this.#turns, caller: stay.payer, open, toApiError })
     this.#multiplexed.add(connection)
     connection.onClose(() => this.#multiplexed.delete(connection))
   }

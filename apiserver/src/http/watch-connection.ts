@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { WatchEnd } from '@setpoint/controller-runtime/internal'
-import type { RawData, WebSocket } from 'ws'
-import { type MessagePace, messagePaceDefaults } from './message-pace.ts'
+import type { WebSocket } from 'ws'
+import type { Turns } from '../scheduling/index.ts'
 
 export const socketDefaults = Object.freeze({
   /** Milliseconds between pings: below the usual idle time-outs of load balancers (50 to 60 s). */
@@ -17,6 +17,12 @@ export const socketDefaults = Object.freeze({
    * socket's high-water mark, so that 'drain' follows.
    */
   answersBytes: 128 * 1024,
+  /**
+   * Messages of one caller that wait. From there on, a connection with `waitingPerConnection` of them is reset at its next: ws
+   * emits the messages of the 64 KiB that Node has read, also while the socket is paused.
+   */
+  waitingPerCaller: 16_384,
+  waitingPerConnection: 64,
   /** Bytes of the reason in a close frame (RFC 6455: 123). */
   maxReason: 120,
 })
@@ -79,34 +85,28 @@ export class WatchConnection {
   }
 
   /**
-   * Calls back with the text of each message, undefined for a binary one, in the order of arrival and at the caller's pace.
-   * While a message waits, the others wait in the socket, except for the 64 KiB that may have been read.
+   * Calls back with the text of each message, undefined for a binary one, in the order of arrival and in a turn of its
+   * caller. Meanwhile the others wait in the socket, except for the 64 KiB that may have been read.
    */
-  onMessage(pace: MessagePace, caller: string, received: (text: string | undefined) => void): void {
+  onMessage(turns: Turns, caller: string, received: (text: string | undefined) => void): void {
     const isOpen = () => this.#client.readyState === this.#client.OPEN
     this.#client.on('message', (data, isBinary) => {
       // ws emits the messages that it has read also after the end.
       if (!isOpen()) return
       // A pong may wait behind further messages.
       this.#isAlive = true
-      const handle = () => {
-        if (!isOpen()) return
-        received(isBinary ? undefined : String(data))
-        if (this.backlog > socketDefaults.answersBytes) this.#client.pause()
-      }
-      const bytes = bytesOf(data)
-      if (pace.passes(bytes)) handle()
-      else if (pace.isFull(caller) && this.#waiting >= messagePaceDefaults.waitingPerConnection)
+      const { waitingPerCaller, waitingPerConnection } = socketDefaults
+      if (this.#waiting >= waitingPerConnection && turns.sizeOf(caller) >= waitingPerCaller) {
         this.terminate()
-      else {
-        this.#waiting++
-        this.#client.pause()
-        pace.wait(caller, bytes, () => {
-          this.#waiting--
-          handle()
-          this.#resume()
-        })
+        return
       }
+      this.#waiting++
+      this.#client.pause()
+      turns.wait(caller, () => {
+        this.#waiting--
+        if (isOpen()) received(isBinary ? undefined : String(data))
+        this.#resume()
+      })
     })
   }
 
@@ -137,8 +137,4 @@ export class WatchConnection {
   terminate(): void {
     this.#client.terminate()
   }
-}
-
-function bytesOf(data: RawData): number {
-  return Array.isArray(data) ? data.reduce((bytes, { length }) => bytes + length, 0) : data.byteLength
 }

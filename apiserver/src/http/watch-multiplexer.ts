@@ -2,6 +2,7 @@ import { type ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { closeCodes, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import { quote } from '../model/index.ts'
 import { badRequest } from '../registry/index.ts'
+import type { Turns } from '../scheduling/index.ts'
 import {
   encodeAll,
   errorEvent,
@@ -15,7 +16,6 @@ import {
   type WatchSink,
   webSocketFrames,
 } from '../watch/index.ts'
-import type { MessagePace } from './message-pace.ts'
 import type { WatchConnection } from './watch-connection.ts'
 
 export const multiplexerDefaults = Object.freeze({
@@ -35,8 +35,8 @@ export type OpenWatch = (path: string, sink: WatchSink, signal: AbortSignal) => 
 
 interface MultiplexerParts {
   readonly connection: WatchConnection
-  readonly pace: MessagePace
-  /** Whose messages share the time of a turn. */
+  readonly turns: Turns
+  /** Whose messages take turns with those of others. */
   readonly caller: string
   readonly open: OpenWatch
   readonly toApiError: (thrown: unknown) => ApiError
@@ -57,11 +57,11 @@ export class WatchMultiplexer {
   readonly #toApiError: (thrown: unknown) => ApiError
   readonly #subscriptions = new Map<string, MultiplexedSink>()
 
-  constructor({ connection, pace, caller, open, toApiError }: MultiplexerParts) {
+  constructor({ connection, turns, caller, open, toApiError }: MultiplexerParts) {
     this.#connection = connection
     this.#open = open
     this.#toApiError = toApiError
-    connection.onMessage(pace, caller, text => this.#receive(text))
+    connection.onMessage(turns, caller, text => this.#receive(text))
     connection.onClose(() => {
       for (const subscription of this.#subscriptions.values()) subscription.close()
     })

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { Turns } from '../scheduling/index.ts'
 import { HandshakeResponse } from './handshake-response.ts'
-import { MessagePace } from './message-pace.ts'
 import { socketDefaults, type WatchConnection } from './watch-connection.ts'
 import { WatchSockets } from './watch-sockets.ts'
 
@@ -74,7 +74,7 @@ function frameOf(first: number, payload: string): Buffer {
 /** Records the messages of a connection. */
 function messagesOf({ connection }: Opened): (string | undefined)[] {
   const messages: (string | undefined)[] = []
-  connection.onMessage(new MessagePace(), 'ann', message => void messages.push(message))
+  connection.onMessage(new Turns(), 'ann', message => void messages.push(message))
   return messages
 }
 
@@ -116,14 +116,14 @@ describe('messages that were read before the end of their socket', () => {
 
   it('are dropped, although ws emits them, and take no time of others', async () => {
     const socket = await open()
-    const passes = vi.spyOn(MessagePace.prototype, 'passes')
+    const wait = vi.spyOn(Turns.prototype, 'wait')
     const received = messagesOf(socket)
     const closed = new Promise<void>(resolve => socket.connection.onClose(resolve))
     socket.client.end(messages)
     await once(socket.accepted, 'end')
-    const before = passes.mock.calls.length
+    const before = wait.mock.calls.length
     await closed
-    expect(passes).toHaveBeenCalledTimes(before)
+    expect(wait).toHaveBeenCalledTimes(before)
     expect(received.length).toBeLessThanOrEqual(before)
     expect(before).toBeLessThan(count)
   })
@@ -131,8 +131,7 @@ describe('messages that were read before the end of their socket', () => {
   it('are dropped when their turn comes', async () => {
     const socket = await open()
     const waiting: (() => void)[] = []
-    vi.spyOn(MessagePace.prototype, 'passes').mockReturnValue(false)
-    vi.spyOn(MessagePace.prototype, 'wait').mockImplementation((_caller, _bytes, handle) => {
+    vi.spyOn(Turns.prototype, 'wait').mockImplementation((_caller, handle) => {
       waiting.push(handle)
     })
     const received = messagesOf(socket)

@@ -4,6 +4,7 @@
  *
  * - `FairQueue`: callers take turns, one item each. The order of everything below except requests.
  * - `WorkTurns`: counted work, so much in a turn of the event loop. Lists and watches use it.
+ * - `Turns`: one piece in each turn of the event loop. TLS handshakes and messages of WebSockets use it.
  * - `Semaphore`: so many holders, or so much weight, at once.
  * - `FairScheduler`: long work in steps, by a semaphore and turns.
  * - `RequestQueues`: requests before they begin. Their work is not known in advance, so it is measured and charged afterwards
@@ -17,5 +18,6 @@ export * from './fair-scheduler.ts'
 export * from './request-class.ts'
 export * from './request-queues.ts'
 export * from './semaphore.ts'
+export * from './turns.ts'
 export * from './work.ts'
 export * from './work-turns.ts'
