@@ -22,17 +22,12 @@ export const connectionDefaults = Object.freeze({
   bodyStallMs: 30_000,
   /** Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB. */
   responseStallMs: 60_000,
-  /** Requests that may always wait behind the one that is being handled. Parsing one takes some 10 µs. */
+  /** Requests that may wait behind the one that is being handled. Parsing one takes some 10 µs. */
   pipelined: 32,
-  /** Requests of all connections that may wait. Past it, `pipelined` is enforced until the next check. */
-  pipelinedByAll: 4_096,
+  /** Bytes of them that may have been read, with another 64 KiB that Node reads at once. */
+  pipelinedBytes: 256 * 1024,
   /** Milliseconds between two checks of all connections. */
   checkMs: 1_000,
-  /**
-   * Milliseconds for a response to begin after the client has closed its half. Most clients that do so have left, and the
-   * work for them ends then.
-   */
-  leftMs: 1_000,
   /** Milliseconds of silence before the kernel's first TCP keep-alive probe. */
   probeAfterMs: 30_000,
 })
@@ -57,18 +52,8 @@ interface Exchange {
   readonly message: IncomingMessage
   readonly response: ServerResponse
   readonly handle: RequestListener
-  /** True while it waits for the requests before it. */
-  isWaiting: boolean
-}
-
-/** The requests of all connections that wait for others of their connection. */
-export interface Pipeline {
-  waiting: number
-  /**
-   * True if too many have waited since the last check. A connection that is reset makes room, which the next connection
-   * must not fill: each would be parsed in full.
-   */
-  isCrowded: boolean
+  /** Characters of the line and headers of a request that has waited. */
+  readonly headLength: number
 }
 
 /** The bytes transferred in one direction, and the time of the last change. */
@@ -85,11 +70,10 @@ interface Progress {
  *     any  → closed
  *
  * Requests are handled one after another, each in a later turn of the event loop than the one before. So pipelined requests
- * cost others no more than the same requests on one connection after another. While requests wait, the socket is paused;
- * what Node has read by then, at most 64 KiB, is parsed.
+ * cost others no more than the same requests on one connection after another.
  *
- * Disconnects a client that stalls within a request, does not read its response, or pipelines too many requests while others
- * do. Requests behind a response that announces the end of the connection are not handled (RFC 9112, 9.6).
+ * Disconnects a client that stalls within a request, does not read its response, or pipelines too many requests. Requests
+ * behind a response without an end, or behind one that announces the end of the connection, are not handled (RFC 9112, 9.6).
  */
 export class Connection {
   readonly #socket: Socket
@@ -97,7 +81,6 @@ export class Connection {
   readonly #log: Logger
   readonly #isStream: (response: ServerResponse) => boolean
   readonly #onIdle: () => void
-  readonly #pipeline: Pipeline
   /** Requests without a complete response, oldest first. The others wait for the first. */
   readonly #open: Exchange[] = []
   /** Checks without a request since the server drains. */
@@ -112,7 +95,6 @@ export class Connection {
   /** Later requests are not handled: Node's parser has dropped bytes of the connection, or an earlier one is dropped. */
   #isSealed = false
   #endingSince: number | undefined
-  #clientEndedAt: number | undefined
 
   constructor(
     socket: Socket,
@@ -123,8 +105,6 @@ export class Connection {
       isStream: (response: ServerResponse) => boolean
       /** Called when all requests have their responses. */
       onIdle: () => void
-      /** Of all connections. */
-      pipeline: Pipeline
     },
   ) {
     this.#socket = socket
@@ -132,12 +112,9 @@ export class Connection {
     this.#log = options.log
     this.#isStream = options.isStream
     this.#onIdle = options.onIdle
-    this.#pipeline = options.pipeline
     const at = this.#clock.monotonic()
     this.#received = { bytes: 0, at }
     this.#sent = { bytes: 0, at }
-    socket.on('resume', () => this.#pauseReading())
-    socket.once('end', () => this.#clientEnded())
     // Node calls this after a response that ends the connection. Its own method would reset a connection with unread bytes,
     // and the client could lose responses (RFC 9112, 9.6).
     socket.destroySoon = () => this.end()
@@ -163,23 +140,23 @@ export class Connection {
     handle: RequestListener,
     isDraining: boolean,
   ): boolean {
+    if (this.#isStreaming) this.#seal()
     if (this.isEnding || this.#isSealed || this.#last?.headersSent) {
       message.resume()
       return false
     }
     // Another request was sent before the client could read the announcement.
     if (this.#last !== undefined) this.#last.shouldKeepAlive = true
-    const isFirst = !this.isBusy
-    const exchange = { message, response, handle, isWaiting: !isFirst || this.#pipeline.isCrowded }
+    const exchange = { message, response, handle, headLength: this.isBusy ? headLengthOf(message) : 0 }
     this.#open.push(exchange)
     this.#latest = message
     this.#isSealed = mayEndHttp(message)
     if (isDraining || this.#last !== undefined || this.#isSealed) this.#announceEnd(response)
-    if (!exchange.isWaiting) this.#handle(exchange)
-    else if (!isFirst && this.#isStreaming && hasBody(message)) this.#drop(exchange)
-    else this.#wait()
-    // Most connections that crowd others are reset before their first request is handled.
-    if (isFirst && exchange.isWaiting) setImmediate(() => this.#handleNext())
+    if (this.#open.length === 1) this.#handle(exchange)
+    else if (this.#isOverfull) {
+      this.#log.warn({}, 'disconnected a client that pipelined too many requests')
+      this.#socket.destroy()
+    }
     return true
   }
 
@@ -192,39 +169,31 @@ export class Connection {
     handle(message, response)
   }
 
-  #wait(): void {
-    const pipeline = this.#pipeline
-    this.#pauseReading()
-    pipeline.waiting++
-    if (pipeline.waiting > connectionDefaults.pipelinedByAll) pipeline.isCrowded = true
-    const requests = this.#open.length - 1
-    if (!pipeline.isCrowded || requests <= connectionDefaults.pipelined || this.#socket.destroyed) return
-    this.#log.warn({ requests }, 'disconnected a client that pipelined too many requests')
-    this.#socket.destroy()
+  /** True if more requests wait than may. */
+  get #isOverfull(): boolean {
+    const [, ...waiting] = this.#open
+    const bytes = waiting.reduce(
+      (sum, { headLength, message }) => sum + headLength + message.readableLength,
+      0,
+    )
+    return waiting.length > connectionDefaults.pipelined || bytes > connectionDefaults.pipelinedBytes
   }
 
   /**
-   * Reads on behind a response without an end, to notice when the client leaves. Node would not read past a body that waits,
-   * so a request with one is dropped, and the connection ends after the responses before.
+   * Drops the requests behind a response without an end, so that Node reads on and notices when the client leaves. The
+   * connection ends after that response.
    */
   readOn(): void {
-    if (this.#socket.readableEnded) this.#socket.end()
-    const [, ...waiting] = this.#open
-    if (waiting.length === 0) return
-    const first = waiting.find(({ message }) => hasBody(message))
-    if (first !== undefined) this.#drop(first)
-    this.#socket.resume()
+    const waiting = this.#open.splice(1)
+    for (const { message } of waiting) message.resume()
+    if (waiting.length > 0) this.#seal()
   }
 
-  /** Drops a request that waits, and all behind it. */
-  #drop(exchange: Exchange): void {
-    for (const each of this.#open.splice(this.#open.indexOf(exchange))) {
-      this.#endWait(each)
-      each.message.resume()
-    }
-    const last = this.#open.at(-1)
+  /** Handles no later request, and ends the connection after the open ones. */
+  #seal(): void {
+    const newest = this.#open.at(-1)
     this.#isSealed = true
-    if (last !== undefined) this.#endAfterResponses(last)
+    if (newest !== undefined) this.#endAfterResponses(newest)
   }
 
   get #isStreaming(): boolean {
@@ -232,24 +201,10 @@ export class Connection {
     return current !== undefined && this.#isStream(current.response)
   }
 
-  /** Stops reading while requests wait. Node resumes the socket after each message and for each body. */
-  #pauseReading(): void {
-    if (this.#open.length < 2 || this.#isStreaming || this.isEnding) return
-    // Node may read from a paused socket after a resume that came before the pause. Pausing it again does nothing.
-    if (this.#socket.readableFlowing === false) this.#socket.emit('pause')
-    else this.#socket.pause()
-  }
-
-  #endWait(exchange: Exchange): void {
-    if (exchange.isWaiting) this.#pipeline.waiting--
-    exchange.isWaiting = false
-  }
-
   #responded(exchange: Exchange): void {
     const at = this.#open.indexOf(exchange)
     // It was dropped.
     if (at < 0) return
-    this.#endWait(exchange)
     this.#open.splice(at, 1)
     if (this.isBusy) {
       setImmediate(() => this.#handleNext())
@@ -265,8 +220,6 @@ export class Connection {
     const [next] = this.#open
     // A response can close the connection before its end is announced, for example one to an unread body.
     if (next === undefined || !this.#socket.writable) return
-    if (this.#open.length === 1) this.#socket.resume()
-    this.#endWait(next)
     this.#handle(next)
   }
 
@@ -290,12 +243,6 @@ export class Connection {
     if (newest !== undefined && !newest.response.headersSent) this.#announceEnd(newest.response)
   }
 
-  /** The client has closed its half. It gets the responses to its requests, but not a stream. */
-  #clientEnded(): void {
-    this.#clientEndedAt = this.#clock.monotonic()
-    if (this.#isStreaming) this.#socket.end()
-  }
-
   /** Closes the server's half, after an error response if a request has begun. */
   end(error?: ApiError): void {
     if (this.isEnding) return
@@ -308,7 +255,7 @@ export class Connection {
 
   /** Forgets all requests. To be called when the socket has closed. */
   abandon(): void {
-    for (const each of this.#open.splice(0)) this.#endWait(each)
+    this.#open.length = 0
   }
 
   /**
@@ -321,19 +268,11 @@ export class Connection {
       return
     }
     const newest = this.#open.at(-1)
-    if (this.#hasLeft(now)) this.#socket.destroy()
-    else if (newest !== undefined) this.#checkProgress(newest, now, drainedAt)
+    if (newest !== undefined) this.#checkProgress(newest, now, drainedAt)
     else if (drainedAt !== undefined) {
       this.#idleChecks++
       if (this.#idleChecks >= drainDefaults.idleChecks) this.end(shuttingDown('it did not arrive in time'))
     }
-  }
-
-  /** Returns true a while after the client has closed its half, unless it is being sent a response. */
-  #hasLeft(now: number): boolean {
-    if (this.#clientEndedAt === undefined || now - this.#clientEndedAt < connectionDefaults.leftMs)
-      return false
-    return this.#open[0]?.response.headersSent !== true
   }
 
   #checkProgress(newest: Exchange, now: number, drainedAt: number | undefined): void {
@@ -344,7 +283,7 @@ export class Connection {
     if (socket.writableLength === 0) this.#sent.at = now
     const since = (at: number) => now - Math.max(at, drainedAt ?? at)
     // A body that waits is not read yet.
-    const isReceiving = !newest.isWaiting && !newest.message.complete
+    const isReceiving = this.#open.length === 1 && !newest.message.complete
     if (isReceiving && since(this.#received.at) >= bodyStallMs) {
       const why = `no data of the body arrived for ${bodyStallMs / 1000} s`
       refuseBody(
@@ -375,8 +314,8 @@ export class Connection {
   }
 }
 
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+function headLengthOf({ url = '', rawHeaders }: IncomingMessage): number {
+  return rawHeaders.reduce((sum, { length }) => sum + length, url.length)
 }
 
 function note(progress: Progress, bytes: number, now: number): void {

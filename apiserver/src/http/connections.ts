@@ -5,16 +5,10 @@ import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { ApiError } from '@setpoint/controller-runtime/api'
 import type { CancelTimer } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
-import { Connection, connectionDefaults, drainDefaults, type Pipeline } from './connection.ts'
+import { Connection, connectionDefaults, drainDefaults } from './connection.ts'
 import { ConnectionBound } from './connection-bound.ts'
 import { maxConnections } from './descriptors.ts'
 import { TlsHandshakes } from './tls-handshakes.ts'
-
-/**
- * A listener that makes Node read a socket as a stream. Without one, Node's parser takes data from the socket directly. Over
- * TLS it then gets further records of a read after it has paused the socket, and rejects them as malformed.
- */
-const readAsStream = () => {}
 
 /**
  * The connections of an HTTP server: a graceful drain, and the time limits that Node's server does not have.
@@ -34,7 +28,6 @@ export class Connections {
   readonly #bound: ConnectionBound
   /** Responses without an end. Watches have their own limit for slow clients. */
   readonly #streams = new WeakSet<ServerResponse>()
-  readonly #pipeline: Pipeline = { waiting: 0, isCrowded: false }
   readonly #closed: Promise<void>
   #drainedAt: number | undefined
   #cancelCheck: CancelTimer = () => {}
@@ -53,9 +46,6 @@ export class Connections {
     this.#clock = clock
     this.#log = log
     this.#bound = new ConnectionBound(limit, log)
-    // By default Node closes the server's half together with the client's, before the responses are sent. Its types lack
-    // this property.
-    Object.assign(server, { httpAllowHalfOpen: true })
     this.#closed = new Promise(resolve => server.once('close', resolve))
     const handshakes = server instanceof SecureServer ? new TlsHandshakes(server) : undefined
     this.#handshakes = handshakes
@@ -65,7 +55,6 @@ export class Connections {
       server.on('secureConnection', socket => {
         const accepted = handshakes.complete(socket)
         if (accepted !== undefined) this.#bound.markBusy(accepted)
-        socket.on('data', readAsStream)
         this.#opened(socket)
       })
     } else server.on('connection', socket => this.#opened(socket))
@@ -103,7 +92,6 @@ export class Connections {
 
   /** Removes a connection that no longer carries HTTP. */
   release(socket: Socket): void {
-    socket.off('data', readAsStream)
     this.#all.delete(socket)
     this.#bound.markBusy(socket)
   }
@@ -146,7 +134,6 @@ export class Connections {
       log: this.#log,
       isStream: response => this.#streams.has(response),
       onIdle: () => this.#bound.markIdle(socket),
-      pipeline: this.#pipeline,
     })
     this.#all.set(socket, connection)
     this.#bound.markIdle(socket)
@@ -171,7 +158,6 @@ export class Connections {
 
   #checkAll(): void {
     const now = this.#clock.monotonic()
-    this.#pipeline.isCrowded = this.#pipeline.waiting > connectionDefaults.pipelinedByAll
     for (const [socket, connection] of this.#all) {
       connection.check(now, this.#drainedAt)
       // Otherwise one client with many unread responses would hold all connections until they stall.
