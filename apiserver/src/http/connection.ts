@@ -23,11 +23,16 @@ export const connectionDefaults = Object.freeze({
   /** Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB. */
   responseStallMs: 60_000,
   /** Requests that may wait behind the one that is being handled. Parsing one takes some 10 µs. */
-  pipelined: 32,
+  pipelined: 256,
   /** Bytes of them that may have been read, with another 64 KiB that Node reads at once. */
   pipelinedBytes: 256 * 1024,
   /** Milliseconds between two checks of all connections. */
   checkMs: 1_000,
+  /**
+   * Milliseconds for a response to begin after the client has closed its half. Most clients that do so have left, and the
+   * work for them ends then.
+   */
+  leftMs: 1_000,
   /** Milliseconds of silence before the kernel's first TCP keep-alive probe. */
   probeAfterMs: 30_000,
 })
@@ -95,6 +100,7 @@ export class Connection {
   /** Later requests are not handled: Node's parser has dropped bytes of the connection, or an earlier one is dropped. */
   #isSealed = false
   #endingSince: number | undefined
+  #clientEndedAt: number | undefined
 
   constructor(
     socket: Socket,
@@ -115,6 +121,11 @@ export class Connection {
     const at = this.#clock.monotonic()
     this.#received = { bytes: 0, at }
     this.#sent = { bytes: 0, at }
+    socket.once('end', () => {
+      this.#clientEndedAt = this.#clock.monotonic()
+      // It gets the responses to its requests, but no stream.
+      if (this.#isStreaming) socket.end()
+    })
     // Node calls this after a response that ends the connection. Its own method would reset a connection with unread bytes,
     // and the client could lose responses (RFC 9112, 9.6).
     socket.destroySoon = () => this.end()
@@ -184,6 +195,7 @@ export class Connection {
    * connection ends after that response.
    */
   readOn(): void {
+    if (this.#socket.readableEnded) this.#socket.end()
     const waiting = this.#open.splice(1)
     for (const { message } of waiting) message.resume()
     if (waiting.length > 0) this.#seal()
@@ -268,11 +280,18 @@ export class Connection {
       return
     }
     const newest = this.#open.at(-1)
-    if (newest !== undefined) this.#checkProgress(newest, now, drainedAt)
+    if (this.#hasLeft(now)) this.#socket.destroy()
+    else if (newest !== undefined) this.#checkProgress(newest, now, drainedAt)
     else if (drainedAt !== undefined) {
       this.#idleChecks++
       if (this.#idleChecks >= drainDefaults.idleChecks) this.end(shuttingDown('it did not arrive in time'))
     }
+  }
+
+  /** True if the client has closed its half, and gets no response. */
+  #hasLeft(now: number): boolean {
+    const isLate = this.#clientEndedAt !== undefined && now - this.#clientEndedAt >= connectionDefaults.leftMs
+    return isLate && this.#open[0]?.response.headersSent === false
   }
 
   #checkProgress(newest: Exchange, now: number, drainedAt: number | undefined): void {
@@ -292,7 +311,7 @@ export class Connection {
       )
     }
     const [current] = this.#open
-    // A stream ends with its response, or when the client closes its half: Node then closes the server's.
+    // A stream ends with its response, or when the client closes its half.
     const isEndless = this.#isStreaming && current?.response.writableEnded === false && socket.writable
     if (since(this.#sent.at) >= responseStallMs && !isEndless) {
       const { url } = current?.message ?? {}

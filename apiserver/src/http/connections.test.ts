@@ -421,14 +421,53 @@ describe('a response that closes the connection', () => {
 })
 
 describe('a client that closes its half', () => {
-  it('has left', async () => {
-    const server = await serve(() => {})
+  it('gets the responses to all of its requests, and then the close', async () => {
+    const server = await serve(async ({ socket }, response) => {
+      await eventually(() => expect(socket.readableEnded).toBe(true))
+      response.end(`saw ${response.req.url};`)
+    })
     const client = server.connect()
-    client.get('/one', '/two')
+    client.get('/one', '/two', '/three')
     client.socket.end()
     await client.ends()
-    await eventually(() => expect(server.accepted[0]?.destroyed).toBe(true))
-    expect(server.handled).toEqual(['/one'])
+    expect(client.text.match(/saw [^;]*/g)).toEqual(['saw /one', 'saw /two', 'saw /three'])
+  })
+
+  it('counts as gone if no response begins for a second', async () => {
+    const server = await serve((message, response) => {
+      if (message.url === '/begun') response.write('begun')
+    })
+    const silent = server.connect()
+    const begun = server.connect()
+    silent.get('/silent')
+    begun.get('/begun')
+    await begun.receives('begun')
+    for (const { socket } of [silent, begun]) socket.end()
+    await eventually(() => {
+      expect(server.accepted.map(({ readableEnded }) => readableEnded)).toEqual([true, true])
+    })
+    await server.clock.advance(connectionDefaults.leftMs - 1)
+    expect(server.accepted.map(({ destroyed }) => destroyed)).toEqual([false, false])
+    await server.clock.advance(connectionDefaults.checkMs)
+    expect(server.accepted.map(({ destroyed }) => destroyed).sort()).toEqual([false, true])
+    await silent.ends()
+  })
+
+  it('ends its stream, now or when that begins', async () => {
+    const server = await serve(async (message, response) => {
+      const { socket } = message
+      if (message.url === '/late') await eventually(() => expect(socket.readableEnded).toBe(true))
+      response.write('event')
+      server.connections.streams(response)
+    })
+    for (const path of ['/early', '/late']) {
+      const client = server.connect()
+      client.get(path)
+      if (path === '/early') await client.receives('event')
+      client.socket.end()
+      await client.ends()
+      await eventually(() => expect(server.accepted.at(-1)?.destroyed).toBe(true))
+    }
   })
 })
 

@@ -46,6 +46,9 @@ export class Connections {
     this.#clock = clock
     this.#log = log
     this.#bound = new ConnectionBound(limit, log)
+    // By default Node closes the server's half together with the client's, before the responses are sent. Its types lack
+    // this property.
+    Object.assign(server, { httpAllowHalfOpen: true })
     this.#closed = new Promise(resolve => server.once('close', resolve))
     const handshakes = server instanceof SecureServer ? new TlsHandshakes(server) : undefined
     this.#handshakes = handshakes
