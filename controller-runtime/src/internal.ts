@@ -22,6 +22,7 @@
 export { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 export { type BuiltInDeclaration, type BuiltInObject, defineBuiltInModel } from './api/built-in-model.ts'
 export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-order.ts'
+export { defaultIndexes } from './api/default-indexes.ts'
 export { echo, echoName, quote, shorten } from './api/echo.ts'
 export * from './api/index.ts'
 export { compileJsonPath, type JsonPath } from './api/json-path.ts'

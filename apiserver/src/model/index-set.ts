@@ -1,13 +1,11 @@
 import {
   type ApiObject,
   errorMessage,
-  type IndexDeclaration,
   type IndexSpec,
   type Model,
-  multiValueIndex,
   type ObjectMeta,
-  singleValueIndex,
 } from '@setpoint/controller-runtime/api'
+import { defaultIndexes } from '@setpoint/controller-runtime/internal'
 import { thrownMessage } from './thrown-message.ts'
 
 export const indexSetDefaults = Object.freeze({
@@ -86,9 +84,9 @@ export class IndexSet {
     this.areDeclared = indexes.length > 0
     this.isNamespaced = scope === 'Namespaced'
     this.#isSensitive = sensitive
-    const defaults = this.isNamespaced ? [...defaultIndexes, namespaceIndex] : defaultIndexes
+    const defaults = defaultIndexes(scope)
     this.#defaults = defaults.length
-    this.specs = Object.freeze([...defaults.map(declare => declare()), ...indexes])
+    this.specs = Object.freeze([...defaults, ...indexes])
     this.names = Object.freeze(this.specs.map(spec => spec.name))
     const positions = new Map(this.names.map((name, position) => [name, position]))
     for (const [alias, name] of Object.entries(aliases)) {
@@ -247,28 +245,3 @@ function shortValuesId(values: readonly string[]): string | undefined {
   }
   return id
 }
-
-function labelPairs(labels: Record<string, string>): string[] {
-  return Object.keys(labels).map(key => `${key}=${labels[key]}`)
-}
-
-const defaultIndexes: readonly IndexDeclaration<IndexedObject>[] = [
-  singleValueIndex({ name: 'metadata.name', unique: true, indexFunc: object => object.metadata.name }),
-  singleValueIndex({
-    name: 'metadata.creationTimestamp',
-    indexFunc: object => object.metadata.creationTimestamp,
-  }),
-  singleValueIndex({
-    name: 'metadata.deletionTimestamp',
-    indexFunc: object => object.metadata.deletionTimestamp,
-  }),
-  multiValueIndex({
-    name: 'metadata.labels',
-    indexFunc: object => labelPairs(object.metadata.labels ?? {}),
-  }),
-]
-
-const namespaceIndex: IndexDeclaration<IndexedObject> = singleValueIndex({
-  name: 'metadata.namespace',
-  indexFunc: object => object.metadata.namespace,
-})

@@ -3,6 +3,7 @@
  * and the declaration of models. No I/O and no dependencies; the server imports it too.
  */
 export type { DeepMutable, DeepReadonly } from './deep-readonly.ts'
+export { defaultIndexNames } from './default-indexes.ts'
 export { errorMessage } from './error-message.ts'
 export * from './errors.ts'
 export * from './hooks.ts'

@@ -1,6 +1,7 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
+import { defaultIndexNames } from './default-indexes.ts'
 import { IndexValueError, multiValueIndex, singleValueIndex } from './index-spec.ts'
-import { defaultIndexNames, defineModel, type Model, ModelError, type ObjectOf } from './model.ts'
+import { defineModel, type Model, ModelError, type ObjectOf } from './model.ts'
 
 const gadget = {
   group: 'demo.example.com',

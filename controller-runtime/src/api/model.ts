@@ -1,3 +1,4 @@
+import { defaultIndexes } from './default-indexes.ts'
 import type { ModelHooks } from './hooks.ts'
 import { type IndexDeclaration, type IndexSpec, isIndexDeclaration, isIndexSpec } from './index-spec.ts'
 import { isRecord } from './is-record.ts'
@@ -142,17 +143,6 @@ export type ModelScope = 'Cluster' | 'Namespaced'
 /** The object type of a model: `ObjectOf<typeof Gadget>`. */
 export type ObjectOf<M> = M extends Model<infer T> ? T : never
 
-/** The indexes of every model. */
-export const defaultIndexNames = Object.freeze([
-  'metadata.name',
-  'metadata.creationTimestamp',
-  'metadata.deletionTimestamp',
-  'metadata.labels',
-] as const)
-
-/** The further index of namespaced kinds. */
-export const namespaceIndexName = 'metadata.namespace'
-
 /** A model declaration is invalid; the message lists every problem. */
 export class ModelError extends Error {
   override readonly name = 'ModelError'
@@ -171,8 +161,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
   const declared: unknown = declaration.indexes ?? []
   if (!Array.isArray(declared)) problems.push('indexes must be an array')
   else {
-    const names = new Set<string>(defaultIndexNames)
-    if (declaration.scope === 'Namespaced') names.add(namespaceIndexName)
+    const names = new Set(defaultIndexes(declaration.scope).map(({ name }) => name))
     for (const given of declared) {
       const index = isIndexDeclaration(given) ? given() : given
       if (!isIndexSpec(index)) {

@@ -1,9 +1,5 @@
-import {
-  type IndexDeclaration,
-  type IndexSpec,
-  multiValueIndex,
-  singleValueIndex,
-} from '../api/index-spec.ts'
+import { defaultIndexes } from '../api/default-indexes.ts'
+import type { IndexDeclaration, IndexSpec } from '../api/index-spec.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { type ObjectKey, objectKey } from '../api/object-key.ts'
@@ -17,29 +13,6 @@ export interface Change<T extends ApiObject = ApiObject> {
   /** The last known state; for a deleted object, the state in its deletion event. */
   readonly last: T
 }
-
-/** The indexes of every model, see `defaultIndexNames`. */
-const defaultIndexes: readonly IndexSpec[] = [
-  singleValueIndex({ name: 'metadata.name', indexFunc: ({ metadata }) => metadata.name }),
-  singleValueIndex({
-    name: 'metadata.creationTimestamp',
-    indexFunc: ({ metadata }) => metadata.creationTimestamp,
-  }),
-  singleValueIndex({
-    name: 'metadata.deletionTimestamp',
-    indexFunc: ({ metadata }) => metadata.deletionTimestamp,
-  }),
-  multiValueIndex({
-    name: 'metadata.labels',
-    indexFunc: ({ metadata: { labels = {} } }) =>
-      Object.entries(labels).map(([key, value]) => `${key}=${value}`),
-  }),
-].map(declare => declare())
-
-const namespaceIndex: IndexSpec = singleValueIndex({
-  name: 'metadata.namespace',
-  indexFunc: ({ metadata }) => metadata.namespace,
-})()
 
 /**
  * Objects by key and by index: the model's indexes, the default ones, and added ones.
@@ -55,8 +28,7 @@ export class Store<T extends ApiObject = ApiObject> {
 
   constructor(model: Model<T>) {
     this.#kind = model.kind
-    const defaults = model.scope === 'Namespaced' ? [...defaultIndexes, namespaceIndex] : defaultIndexes
-    this.#specs = new Map([...defaults, ...model.indexes].map(spec => [spec.name, spec]))
+    this.#specs = new Map([...defaultIndexes(model.scope), ...model.indexes].map(spec => [spec.name, spec]))
   }
 
   get size(): number {
