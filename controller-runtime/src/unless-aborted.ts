@@ -1,3 +1,11 @@
+/** Resolves when the signal is aborted. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
 /**
  * Settles as `work` does, or rejects with the signal's reason as soon as it is aborted. The abort does not stop `work`.
  */

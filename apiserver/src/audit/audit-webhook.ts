@@ -1,4 +1,10 @@
-import { type Clock, HttpTransport, type Logger, systemClock } from '@setpoint/controller-runtime'
+import {
+  type Clock,
+  HttpTransport,
+  type Logger,
+  systemClock,
+  unlessAborted,
+} from '@setpoint/controller-runtime'
 import type { CancelTimer } from '@setpoint/controller-runtime/internal'
 import type { AuditSink } from './audit-log.ts'
 import { Losses } from './losses.ts'
@@ -94,7 +100,7 @@ export class AuditWebhook implements AuditSink {
     this.#cancel()
     this.#state = 'closed'
     const giveUp = AbortSignal.timeout(webhookDefaults.closeMs)
-    if (wasSending) await Promise.race([this.#sending, aborted(giveUp)])
+    if (wasSending) await unlessAborted(this.#sending, giveUp).catch(() => {})
     while (this.#waiting.length > 0 && !giveUp.aborted) {
       const { length } = this.#waiting
       await this.#attempt(giveUp)
@@ -167,11 +173,4 @@ export class AuditWebhook implements AuditSink {
     this.#waiting.splice(0, batch.length)
     this.#waitingBytes -= batch.reduce((sum, event) => sum + event.length, 0)
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

@@ -1,4 +1,5 @@
 import { isRecord, type KeysOf, unknownKeys } from '@setpoint/controller-runtime/api'
+import { quote } from '@setpoint/controller-runtime/internal'
 import { load } from 'js-yaml'
 import {
   type AuditLevel,
@@ -176,8 +177,4 @@ function within(place: string | undefined, key: string): string {
 
 function invalid(place: string, problem: string): AuditPolicyError {
   return new AuditPolicyError(`${place} ${problem}`)
-}
-
-function quote(text: string): string {
-  return JSON.stringify(text.slice(0, 100))
 }

@@ -1,4 +1,4 @@
-import type { Logger } from '@setpoint/controller-runtime'
+import { aborted, type Logger } from '@setpoint/controller-runtime'
 import type { Model } from '@setpoint/controller-runtime/api'
 import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginActor } from './plugin-actor.ts'
@@ -160,11 +160,8 @@ export class PluginRunner implements PluginLifecycle {
     this.#run = run
     // The plugin was disabled, or the server stopped, while the kinds of reloaded code were built.
     if (previous?.signal.aborted) run.abort()
-    const aborted = new Promise<void>(resolve => {
-      if (signal.aborted) resolve()
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    })
-    await Promise.race([aborted, Promise.all([previous && this.#retire(previous), this.#kinds.start()])])
+    const ready = Promise.all([previous && this.#retire(previous), this.#kinds.start()])
+    await Promise.race([aborted(signal), ready])
     if (signal.aborted) return
     this.#publish('Started')
     const { models } = this.#loaded.plugin

@@ -5,7 +5,7 @@ import type { ApiObject, OwnerReference } from '../api/object.ts'
 import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import { propagationFinalizers } from '../api/propagation.ts'
 import type { Client } from '../client/client.ts'
-import { failureFields, isServerAway } from '../client/server-away.ts'
+import { failureFields, isServerAway, retryAfterMs } from '../client/server-away.ts'
 import { type Clock, sleep } from '../clock.ts'
 import { removeFinalizer } from '../controller/finalizer.ts'
 import { linkedSignal } from '../linked-signal.ts'
@@ -189,10 +189,9 @@ export class CollectorRun {
   #fail(key: string, priority: number, error: unknown): void {
     this.#counts.failed++
     if (this.#queue.isShutDown) return
-    const retryAfterSeconds = isApiError(error) ? error.details?.retryAfterSeconds : undefined
     const delayMs = this.#queue.addRateLimited(key, {
       priority,
-      atLeastMs: retryAfterSeconds && retryAfterSeconds * 1000,
+      atLeastMs: retryAfterMs(error),
     })
     const fields = { ...failureFields(error), work: key, delayMs }
     if (isApiError(error, 'Conflict')) this.#log.debug(fields, 'object has changed, retrying')

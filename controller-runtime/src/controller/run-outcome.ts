@@ -1,5 +1,5 @@
 import { isApiError } from '../api/errors.ts'
-import { failureFields } from '../client/server-away.ts'
+import { failureFields, retryAfterMs } from '../client/server-away.ts'
 import type { Clock } from '../clock.ts'
 import type { ControllerRecorder } from '../metrics/index.ts'
 import type { WorkQueue } from '../workqueue/work-queue.ts'
@@ -151,11 +151,10 @@ export class OutcomeHandler {
       )
       return undefined
     }
-    const retryAfterSeconds = isApiError(error) ? error.details?.retryAfterSeconds : undefined
     const delayMs = this.#queue.addRateLimited(key, {
       priority,
       reason: 'retry',
-      atLeastMs: retryAfterSeconds && retryAfterSeconds * 1000,
+      atLeastMs: retryAfterMs(error),
     })
     // Another writer was faster, which is normal: its event brings the newer state.
     if (isApiError(error, 'Conflict'))

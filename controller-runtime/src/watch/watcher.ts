@@ -9,7 +9,7 @@ import { Backoff } from '../backoff.ts'
 import type { SelectorOptions, WatchOptions, WatchStream } from '../client/client.ts'
 import { MalformedEventError } from '../client/decode.ts'
 import { InactivityTimer } from '../client/inactivity-timer.ts'
-import { failureFields, isServerAway } from '../client/server-away.ts'
+import { failureFields, isServerAway, retryAfterMs } from '../client/server-away.ts'
 import { TransportError } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
@@ -329,7 +329,9 @@ export class Watcher<T extends ApiObject = ApiObject> {
     const unanswered = why instanceof TransportError
     if (!unanswered) this.#awayBackoff.reset()
     const backoff = unanswered ? this.#awayBackoff : this.#backoff
-    const delayMs = ordinary ? 0 : backoff.next(retryAfterMs(why))
+    const askedMs = retryAfterMs(why)
+    const leastMs = askedMs && Math.min(askedMs, watcherDefaults.retryAfterMaxMs)
+    const delayMs = ordinary ? 0 : backoff.next(leastMs)
     const fields = { ...failureFields(why), delayMs, next: next.phase }
     if (why instanceof WatchEnded) this.#log.debug(fields, 'watch closed, reopening')
     else if (next.phase === 'empty' && isExpired(why)) {
@@ -357,9 +359,4 @@ class WatchEnded extends Error {
     super(`the watch was closed with ${code}${reason === '' ? '' : `: ${reason}`}`)
     this.code = code
   }
-}
-
-function retryAfterMs(error: unknown): number | undefined {
-  const seconds = error instanceof ApiError ? error.details?.retryAfterSeconds : undefined
-  return seconds === undefined ? undefined : Math.min(seconds * 1000, watcherDefaults.retryAfterMaxMs)
 }

@@ -1,4 +1,4 @@
-import { unlessAborted } from './aborts.ts'
+import { unlessAborted } from '@setpoint/controller-runtime'
 import type { Delivery } from './delivery.ts'
 
 /** Bounds of the deliveries of one subscription that were read and are not settled. */

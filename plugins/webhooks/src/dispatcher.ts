@@ -1,6 +1,11 @@
 import { setMaxListeners } from 'node:events'
-import { type DeepReadonly, type PluginRunContext, sleep } from '@setpoint/controller-runtime'
-import { aborted, unlessAborted } from './aborts.ts'
+import {
+  aborted,
+  type DeepReadonly,
+  type PluginRunContext,
+  sleep,
+  unlessAborted,
+} from '@setpoint/controller-runtime'
 import { backoffMs, Subscription, type SubscriptionObject } from './subscription.ts'
 import { Worker, type WorkerResult, type WorkerSurroundings } from './worker.ts'
 

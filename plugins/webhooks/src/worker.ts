@@ -1,13 +1,14 @@
 import { setMaxListeners } from 'node:events'
 import {
   type ApiObject,
+  aborted,
   type Client,
   type Clock,
   type Logger,
   type PluginContext,
+  settledWithin,
   sleep,
 } from '@setpoint/controller-runtime'
-import { aborted } from './aborts.ts'
 import { Backlog } from './backlog.ts'
 import type { Courier } from './courier.ts'
 import { DeadLetters } from './dead-letters.ts'
@@ -297,14 +298,14 @@ export class Worker {
     this.#progress.close()
     // Without a request in progress, the work on the backlog ends at once.
     const stopped = this.#backlog.stopped()
-    await within(clock, stopped, workerDefaults.graceMs)
+    await settledWithin(clock, stopped, workerDefaults.graceMs)
     this.#aborting.abort(this.#closing.signal.reason)
     await stopped
     if (this.#result.type !== 'gone') {
       const written = this.#progress.flush().catch((error: unknown) => {
         this.#log.debug({ err: error }, 'failed to write the last progress of a subscription')
       })
-      await within(clock, written, workerDefaults.lastWriteMs)
+      await settledWithin(clock, written, workerDefaults.lastWriteMs)
     }
     const ended = this.#result.type === 'gone' || this.#result.type === 'drained'
     forgetSubscription(metrics, this.#subscription.metadata.name, { ended })
@@ -345,11 +346,4 @@ export class Worker {
 
 function resourceOf(kind: SubscribedKind): string {
   return `${pluralOf(kind)}.${kind.apiVersion}`
-}
-
-/** Resolves when the work settles, or after `ms`. */
-async function within(clock: Clock, work: Promise<unknown>, ms: number): Promise<void> {
-  const patience = new AbortController()
-  await Promise.race([work, sleep(clock, ms, patience.signal)]).catch(() => {})
-  patience.abort()
 }
