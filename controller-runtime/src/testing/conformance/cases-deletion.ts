@@ -48,17 +48,21 @@ function deletedAt<T extends ApiObject, Outside>(
     when: `the object is deleted ${moment} ${call}`,
     baseline: 'one',
     async run(scenario, { gone }) {
-      let deleted = false
-      const remove: Disturb = async (_call, carryOut) => {
-        if (moment === 'before') await scenario.deleteAll()
+      let deletion: Promise<void> | undefined
+      const remove = () => {
+        deletion ??= scenario.deleteAll()
+        return deletion
+      }
+      const disturb: Disturb = async (_call, carryOut) => {
+        if (moment === 'before') await remove()
         const response = await carryOut()
-        if (moment === 'after') await scenario.deleteAll()
-        deleted = true
+        if (moment === 'after') await remove()
         return response
       }
       await scenario.create()
-      await scenario.start({ disturb: atCall(point.number, remove) })
-      await scenario.until(`${call} is made`, () => deleted)
+      await scenario.start({ disturb: atCall(point.number, disturb) })
+      await scenario.reached(() => deletion !== undefined)
+      await remove()
       await scenario.gone(gone)
     },
   }

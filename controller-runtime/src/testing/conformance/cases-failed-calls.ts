@@ -122,7 +122,7 @@ function stopped<T extends ApiObject, Outside>(call: CallPoint): Variant<T, Outs
         await scenario.converged()
         await scenario.deleteAll()
       }
-      await scenario.until('the call is made', () => hangs)
+      await scenario.reached(() => hangs)
       const { process } = scenario
       scenario.timeline.note('the process is stopped')
       await scenario.pumped('the manager has stopped', process.manager.stop())

@@ -36,17 +36,18 @@ function othersWriteAt<T extends ApiObject, Outside>(call: CallPoint): Variant<T
     when: `another writer adds a label, an annotation and a finalizer before ${describeCall(call)}`,
     baseline: 'one',
     async run(scenario, { gone }) {
-      let written = false
-      const write: Disturb = async (_call, carryOut) => {
-        await label(scenario, 'label', 'theirs')
-        await annotate(scenario, 'note', 'theirs')
-        await addFinalizer(scenario, othersFinalizer)
-        written = true
-        return carryOut()
+      let writes: Promise<void> | undefined
+      const write = () => {
+        writes ??= label(scenario, 'label', 'theirs')
+          .then(() => annotate(scenario, 'note', 'theirs'))
+          .then(() => addFinalizer(scenario, othersFinalizer))
+        return writes
       }
+      const disturb: Disturb = (_call, carryOut) => write().then(carryOut)
       await scenario.create()
-      await scenario.start({ disturb: atCall(call.number, write) })
-      await scenario.until(`${describeCall(call)} is made`, () => written)
+      await scenario.start({ disturb: atCall(call.number, disturb) })
+      await scenario.reached(() => writes !== undefined)
+      await write()
       await scenario.converged()
       const { labels, annotations, finalizers } = (await scenario.look()).metadata
       if (labels?.[`${othersDomain}/label`] !== 'theirs') throw lost('label', labels)

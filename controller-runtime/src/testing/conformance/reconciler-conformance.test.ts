@@ -136,6 +136,47 @@ describe('one in a plugin that uses requeueAfterMs passes', () => {
   }).register(test.concurrent)
 })
 
+describe('one whose plugin has two controllers, which wake each other, passes', () => {
+  const done = 'demo.example.com/done'
+  const { cases } = reconcilerConformance<GadgetObject, undefined>({
+    model: Gadget,
+    models: [Part],
+    plugin: () =>
+      definePlugin({
+        name: 'gadgets',
+        models: [Gadget, Part],
+        setup(plugin) {
+          plugin.controller(Gadget, builder =>
+            builder.owns(Part).reconcile(async (gadget, { client }) => {
+              const { name, deletionTimestamp } = gadget.metadata
+              if (deletionTimestamp !== undefined) return
+              for (const part of [`${name}-x`, `${name}-y`])
+                await client.apply(
+                  Part,
+                  setControllerReference(gadget, { metadata: { name: part }, spec: {} }),
+                )
+              const { items } = await client.list(Part)
+              const seen = items.filter(({ metadata }) => metadata.labels?.[done] === 'yes').length
+              if (gadget.status?.seen !== seen) await client.patchStatus(Gadget, gadget, { seen })
+            }),
+          )
+          plugin.controller(Part, builder =>
+            builder.reconcile(async (part, { client }) => {
+              if (part.metadata.labels?.[done] === 'yes' || part.metadata.deletionTimestamp !== undefined)
+                return
+              await client.patch(Part, part, { metadata: { labels: { [done]: 'yes' } } })
+            }),
+          )
+        },
+      }),
+    outside: () => undefined,
+    objects: () => [{ metadata: { name: 'a' }, spec: { size: 1 } }],
+    isConverged: ({ object }) => object.status?.seen === 2,
+    isCleanedUp: async ({ client }) => (await client.list(Part)).items.length === 0,
+  })
+  for (const each of cases) test.concurrent(each.name, () => each.run())
+})
+
 describe('one that relies on owner references and garbage collection passes', () => {
   gadgets(
     builder =>

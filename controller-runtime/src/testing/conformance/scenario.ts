@@ -275,6 +275,14 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     while ((await wait.step()) === undefined && (await eachStep())) {}
   }
 
+  /**
+   * Waits until a call is made, or the process has nothing to do: two controllers wake each other at other times in each
+   * lifecycle, and then make fewer calls. The disturbance that was meant for the call then hits the process at rest.
+   */
+  async reached(isMade: () => boolean): Promise<void> {
+    await this.rest(this.subject.patienceMs ?? conformanceDefaults.patienceMs, () => !isMade())
+  }
+
   /** Waits until the process is dead, or has nothing to do; then kills it. */
   async died(): Promise<void> {
     await this.rest(conformanceDefaults.settleMs, () => !this.process.isDead)
