@@ -6,7 +6,7 @@ import { itemsOf, partsOf } from './support/kinds.ts'
 import { writeFiles } from './support/plugins.ts'
 import { type Running, spawnProgram } from './support/server.ts'
 import { Watch } from './support/watch.ts'
-import { eventually, startWorld, stores, type World } from './support/worlds.ts'
+import { eventually, type Store, startWorld, stores, type World } from './support/worlds.ts'
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -14,7 +14,7 @@ afterEach(async () => {
 })
 
 /** One plugin declares the owners (items), another their dependents (parts). */
-const serve = (store: (typeof stores)[number], role: string) =>
+const serve = (store: Store, role: string) =>
   startWorld(store, ['items-plugin', 'parts-plugin'], { args: ['--role', role] })
 
 function kindsOf({ api }: World) {

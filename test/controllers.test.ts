@@ -8,7 +8,7 @@ import { gadgetsOf, pluginsPath, turnsOf } from './support/kinds.ts'
 import { SecureApi } from './support/secure-api.ts'
 import { type Running, spawnProgram, startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
-import { copyFixture, eventually, startWorld, stores, type World } from './support/worlds.ts'
+import { copyFixture, eventually, type Store, startWorld, stores, type World } from './support/worlds.ts'
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -22,7 +22,7 @@ afterEach(async () => {
 const takeoverMs = 180_000
 const slow = { timeout: 600_000 }
 
-async function serve(store: (typeof stores)[number], role: string): Promise<World> {
+async function serve(store: Store, role: string): Promise<World> {
   const world = await startWorld(store, ['demo-plugin'], { args: ['--role', role] })
   cleanups.push(() => world.end())
   return world

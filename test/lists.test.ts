@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, type Collection, listOf, objectOf, queryText, refusalOf } from './support/api.ts'
 import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
-import { createAll, startWorld, stores, type World } from './support/worlds.ts'
+import { bothStores, createAll, startWorld, type World } from './support/worlds.ts'
 
 type Query = Readonly<Record<string, string | readonly string[]>>
 
-describe.each(stores)('lists on the %s store', store => {
+describe.each(bothStores)('lists on the %s store', store => {
   let world: World
   let api: Api
   let items: Collection

@@ -7,7 +7,7 @@ import { itemsOf } from './support/kinds.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
 import { startServer } from './support/server.ts'
 import { resume, suspend } from './support/suspend.ts'
-import { eventually, startWorld, stores, type World } from './support/worlds.ts'
+import { bothStores, eventually, startWorld, type World } from './support/worlds.ts'
 
 /** A client that keeps its connection and creates objects one after another while it gets responses. */
 class Writer {
@@ -88,7 +88,7 @@ describe('SIGTERM', () => {
     return { socket, received: () => received }
   }
 
-  it.each(stores)(
+  it.each(bothStores)(
     'loses no request on a kept connection: each gets a complete response, the last one with Connection: close (%s)',
     async store => {
       world = await startWorld(store, ['items-plugin'])

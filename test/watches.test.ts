@@ -3,9 +3,9 @@ import { type Api, type Collection, objectOf, readStatus, refusalOf } from './su
 import { fieldsOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { isInitialEnd, objectIn, refusedWatch, Watch } from './support/watch.ts'
-import { createAll, startWorld, stores, type World } from './support/worlds.ts'
+import { bothStores, createAll, startWorld, type World } from './support/worlds.ts'
 
-describe.each(stores)('watches over WebSocket on the %s store', store => {
+describe.each(bothStores)('watches over WebSocket on the %s store', store => {
   let world: World
   let api: Api
   let items: Collection

@@ -4,9 +4,9 @@ import { fieldsOf } from './support/json.ts'
 import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
 import { requestText, sendRaw } from './support/raw-socket.ts'
 import { objectIn, Watch } from './support/watch.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { bothStores, startWorld, type World } from './support/worlds.ts'
 
-describe.each(stores)('writes on the %s store', store => {
+describe.each(bothStores)('writes on the %s store', store => {
   let world: World
   let api: Api
   let items: Collection

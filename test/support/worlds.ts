@@ -7,9 +7,13 @@ import { Api, type Collection } from './api.ts'
 import { type EtcdProcess, startEtcd } from './etcd.ts'
 import { type ServerOptions, type ServerProcess, startServer } from './server.ts'
 
+export type Store = 'embedded' | 'etcd'
+
 /** Both stores, for `describe.each`. Every guarantee holds on either. */
-export const stores = ['embedded', 'etcd'] as const
-export type Store = (typeof stores)[number]
+export const bothStores: readonly Store[] = ['embedded', 'etcd']
+
+/** For features that do not depend on the store: one of them, or both with `STORES=all`, as in the long run. */
+export const stores: readonly Store[] = process.env.STORES === 'all' ? bothStores : ['embedded']
 
 /** A server on one of the stores, with plugins. */
 export interface World {
