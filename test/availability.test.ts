@@ -10,7 +10,7 @@ import { tenuresOf } from './support/tenures.ts'
 import { RunRecorder } from './support/watch-record/index.ts'
 import { eventually } from './support/worlds.ts'
 
-/** A lease expires after 15 s, and the test restarts everything while other tests run. */
+/** The test restarts everything while other tests run. */
 const patience = 600_000
 const takeoverMs = 180_000
 

@@ -22,7 +22,7 @@ import { openssl } from './support/openssl.ts'
 import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { type Store, stores } from './support/worlds.ts'
 
-/** The built plugin in the built program. A lease expires after 15 s. */
+/** The built plugin in the built program. */
 const patience = { timeoutMs: 240_000 }
 const pathOf = (path: string) => fileURLToPath(new URL(`../plugins/certificates${path}`, import.meta.url))
 const plugins = [pathOf('')]

@@ -228,7 +228,7 @@ describe('the role controllers', () => {
     expect((await ask('/metrics')).text).toContain('controller_runtime_reconcile_total{controller="')
     for (const path of ['/apis', '//', '/%', '/livez/x']) expect((await ask(path)).status).toBe(404)
     expect((await ask('/livez', 'POST')).status).toBe(405)
-    // After ten seconds without the server it has lost the lease. A restart would not help.
+    // Without the server it soon loses the lease. A restart would not help.
     await world.server.kill('SIGTERM')
     await eventually(async () =>
       expect(await ask('/readyz')).toEqual({

@@ -11,7 +11,7 @@ import { resume, suspend } from './support/suspend.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
 
-/** A lease expires after 15 s, attempts come every 4.4 s at most, and a test needs several of both. */
+/** A test needs the end of several leases. */
 const patience = 600_000
 const takeoverMs = 180_000
 const leaseName = 'setpoint-controllers'
@@ -113,7 +113,8 @@ describe('two servers on one etcd', () => {
     cleanups.push(() => rm(plugin, { recursive: true, force: true }))
     const start = async (who: string) => {
       const env = { TURNS_WHO: who, TURNS_FILE: notes.file }
-      const server = await startServer({ store: 'etcd', etcd, plugins: [plugin], env })
+      const args = ['--lease-duration', '6']
+      const server = await startServer({ store: 'etcd', etcd, plugins: [plugin], env, args })
       cleanups.push(() => server.stop())
       return server
     }
@@ -133,6 +134,7 @@ describe('two servers on one etcd', () => {
     expect(await ready(a)).toContain(`[+]controllers leading (lease ${leaseName})`)
     expect([await isLeaderByMetrics(a), await isLeaderByMetrics(b)]).toEqual(['1', '0'])
     expect((await new Api(b.url).get('/livez?verbose')).text).toContain('[+]leader-election ok')
+    expect((await leasesOf(new Api(b.url)).read(leaseName)).spec).toMatchObject({ leaseDurationSeconds: 6 })
     const before = await leaseOf(new Api(b.url))
     const states = await leaseStates(b)
     expect((await a.kill('SIGTERM')).code).toBe(0)

@@ -9,7 +9,7 @@ import { itemsOf, leasesOf } from './support/kinds.ts'
 import { type Running, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { copyFixture, eventually, stores } from './support/worlds.ts'
 
-/** The built plugin in the built program, with processes that are killed. A lease expires after 15 s. */
+/** The built plugin in the built program, with processes that are killed. */
 const patience = 600_000
 const webhooks = fileURLToPath(new URL('../plugins/webhooks', import.meta.url))
 const env = {

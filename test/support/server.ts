@@ -14,6 +14,9 @@ import { freePort } from './ports.ts'
 
 const builtProgram = fileURLToPath(new URL('../../node_modules/.bin/setpoint', import.meta.url))
 
+/** Tests that wait for the end of a lease wait for a third of the default. Much shorter ones end by themselves on a busy machine. */
+const leaseSeconds = '5'
+
 export interface ServerOptions {
   /** Default embedded. */
   readonly store?: 'embedded' | 'etcd'
@@ -103,7 +106,7 @@ export class Running {
     )
     const child = spawn(program, [...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...Object.fromEntries(inherited), ...env },
+      env: { ...Object.fromEntries(inherited), SETPOINT_LEASE_DURATION: leaseSeconds, ...env },
       ...(cwd !== undefined && { cwd }),
     })
     this.child = child

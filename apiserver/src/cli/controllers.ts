@@ -20,6 +20,7 @@ import {
   type ReloadOutcome,
 } from '../plugins/index.ts'
 import { warnIfReadableByAll } from '../security/index.ts'
+import { electionOf } from './election.ts'
 import type { ControllersOptions } from './options.ts'
 import { lastingTransport } from './server-transport.ts'
 import { withinTime } from './within-time.ts'
@@ -54,14 +55,14 @@ export async function startControllers(
   if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, log)
   const { transport, close } = lastingTransport(options, log)
   await requireLeases(transport, server)
-  const { lease, reservedDomain } = options
+  const { reservedDomain } = options
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   describeLog(registry, losses)
   // Before the plugins are loaded, so that a process with a slow plugin is alive and not ready.
   let running: Manager | undefined
   const health = await tellHealth(options, { manager: () => running, registry }, log)
-  const manager = createManager({ transport, registry, log, leaderElection: { lease } })
+  const manager = createManager({ transport, registry, log, leaderElection: electionOf(options) })
   if (options.collector) {
     manager.add(
       new Collector({

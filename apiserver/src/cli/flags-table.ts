@@ -230,6 +230,14 @@ export const flags = Object.freeze({
       'lease for the leader election between processes with controllers; processes with different plugins need different leases',
     read: readDomain,
   }),
+  leaseDuration: value({
+    name: 'lease-duration',
+    placeholder: 'SECONDS',
+    default: '15',
+    description:
+      'time after which another process takes the lease of a leader that does not renew it; the leader stops its controllers after two thirds of it',
+    read: readCount,
+  }),
   logLevel: value({
     name: 'log-level',
     placeholder: logLevels.join('|'),

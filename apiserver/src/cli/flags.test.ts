@@ -112,6 +112,7 @@ describe('setpoint serve', () => {
       pluginSettings: { env: {}, config: {} },
       reservedDomain: 'setpoint.dev',
       lease: 'setpoint-controllers',
+      leaseDurationMs: 15_000,
       logLevel: 'info',
       logFormat: 'auto',
     })
@@ -155,6 +156,7 @@ describe('setpoint serve', () => {
       plugin: 'one',
       'reserved-domain': 'example.com',
       lease: 'mine',
+      'lease-duration': '30',
       'log-level': 'warn',
       'log-format': 'json',
     }
@@ -221,6 +223,7 @@ describe('setpoint serve', () => {
       pluginSettings: { env: {}, config: {} },
       reservedDomain: 'example.com',
       lease: 'mine',
+      leaseDurationMs: 30_000,
       logLevel: 'warn',
       logFormat: 'json',
     }
@@ -647,6 +650,7 @@ describe('--role controllers', () => {
       pluginSettings: { env: {}, config: {} },
       reservedDomain: 'setpoint.dev',
       lease: 'setpoint-controllers',
+      leaseDurationMs: 15_000,
       logLevel: 'info',
       logFormat: 'auto',
       healthListen: undefined,

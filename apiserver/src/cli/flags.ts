@@ -146,6 +146,7 @@ function commonOptions(settings: Settings, env: Env): CommonOptions {
     pluginSettings: { env: pluginVariables(env), config: settings.plugins },
     reservedDomain: settings.value(flags.reservedDomain),
     lease: settings.value(flags.lease),
+    leaseDurationMs: settings.value(flags.leaseDuration) * 1000,
     ...logOptions(settings),
   }
 }

@@ -28,6 +28,8 @@ export interface CommonOptions extends LogOptions {
   readonly reservedDomain: string
   /** Name of the lease for leader election. */
   readonly lease: string
+  /** How long other processes wait for a silent leader. */
+  readonly leaseDurationMs: number
 }
 
 /** A process that serves the API, and with role `all` runs controllers too. */

@@ -20,6 +20,7 @@ import { WatchConnections } from '../watch/index.ts'
 import { openAudit } from './audit.ts'
 import { authenticate } from './authentication.ts'
 import { renewCertificates } from './certificates.ts'
+import { electionOf } from './election.ts'
 import { EtcdCertificates } from './etcd-certificates.ts'
 import { EtcdLogin } from './etcd-login.ts'
 import { listen } from './listen.ts'
@@ -201,19 +202,20 @@ export async function startServer(
  * crash does not wait for a lease to expire.
  */
 function createControllers(
-  { role, store, lease, reservedDomain }: ServerOptions,
+  options: ServerOptions,
   { transport, models }: Pick<ServerRooms, 'transport' | 'models'>,
   { registry }: Pick<Metrics, 'registry'>,
   isStarting: () => boolean,
   log: Logger,
 ): Manager | undefined {
+  const { role, store, reservedDomain } = options
   if (role !== 'all') return undefined
   const manager = createManager({
     transport,
     registry,
     log,
     drainTimeoutMs: stopDefaults.reconcilesMs,
-    leaderElection: store.kind === 'etcd' ? { lease } : undefined,
+    leaderElection: store.kind === 'etcd' ? electionOf(options) : undefined,
   })
   const kinds = new ServedKinds(models, isStarting)
   manager.add(new Collector({ kinds, reservedDomain, metrics: manager.metrics }))
