@@ -2,8 +2,42 @@ import { availableParallelism } from 'node:os'
 import { configDefaults, defineConfig, type Plugin } from 'vitest/config'
 import { notRun } from './test/support/tools.ts'
 
-// These replace modules or limit the memory of their process.
-const alone = ['apiserver/src/storage/**/*.test.ts', 'apiserver/src/http/**/*.test.ts']
+/** Only in the long run: faults and attacks, hundreds of processes, programs that are built or installed first. */
+const long = [
+  'apiserver/src/http/authorization.fuzz.test.ts',
+  'apiserver/src/query/{query.stores,query-work}.test.ts',
+  'controller-runtime/src/testing/conformance/reconciler-conformance.test.ts',
+  'plugins/{certificates,webhooks}/src/conformance.test.ts',
+  'test/attack.test.ts',
+  'test/availability.test.ts',
+  'test/chart-run.test.ts',
+  'test/create-plugin.test.ts',
+  'test/docs.test.ts',
+  'test/fairness.test.ts',
+  'test/faults.test.ts',
+  'test/following.test.ts',
+  'test/hostile-requests.test.ts',
+  'test/index-life.test.ts',
+  'test/kubectl-{built-in,get,namespaces,openapi}.test.ts',
+  'test/kubernetes-{go,python}.test.ts',
+  'test/leader-election.test.ts',
+  'test/openapi-typescript.test.ts',
+  'test/packages.test.ts',
+  'test/plugin-packages.test.ts',
+  'test/sdk-restarts.test.ts',
+  'test/several-servers.test.ts',
+  'test/soak.test.ts',
+  'test/stored-versions.test.ts',
+  'test/webhooks.test.ts',
+]
+/** These replace modules, set flags of V8 or limit the memory of their process. */
+const alone = [
+  'apiserver/src/storage/**/*.test.ts',
+  'apiserver/src/http/{body-sender,middleware/objects}.test.ts',
+  'controller-runtime/src/workqueue/work-queue.test.ts',
+]
+
+const except = (...patterns: string[]) => [...configDefaults.exclude, ...patterns]
 
 /** Its last lines name the files that did not run because a program is missing, see `test/support/runner.ts`. */
 const namesFilesThatDidNotRun: Plugin = {
@@ -25,25 +59,26 @@ export default defineConfig({
     pool: 'forks',
     runner: './test/support/runner.ts',
     // More files than processors: the longest tests mostly wait for servers, leases and time-outs.
-    maxWorkers: availableParallelism() + 1,
+    maxWorkers: 2 * availableParallelism(),
+    // Files share a process, so that it loads Koa, Ajv and the SDK once. Vitest starts the projects in this order.
+    isolate: false,
     projects: [
+      { extends: true, plugins: [namesFilesThatDidNotRun], test: { name: 'long', include: long } },
       {
-        // Vitest starts isolated files first. They take longest.
         extends: true,
-        plugins: [namesFilesThatDidNotRun],
         test: {
-          name: 'processes',
-          include: ['plugins/*/src/**/*.test.ts', 'test/**/*.test.ts', ...alone],
+          name: 'programs',
+          include: ['test/**/*.test.ts', 'plugins/*/src/**/*.test.ts'],
+          exclude: except(...long),
         },
       },
+      { extends: true, test: { name: 'alone', include: alone, isolate: true } },
       {
         extends: true,
         test: {
           name: 'units',
           include: ['controller-runtime/src/**/*.test.ts', 'apiserver/src/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...alone],
-          // Files share a process, so that it loads Koa, Ajv and the SDK once.
-          isolate: false,
+          exclude: except(...long, ...alone),
         },
       },
     ],

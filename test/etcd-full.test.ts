@@ -73,7 +73,8 @@ it('a full etcd serves reads and deletions on every server, says that it is full
     one
       .stderr()
       .split('\n')
-      .filter(line => line.includes(text))
+      // A leader that cannot renew its lease quotes the server's refusal.
+      .filter(line => line.includes(`"${text}"`))
   expect(lines('the store is full and takes only deletions')).toHaveLength(1)
   expect(lines('the store has space and takes writes again')).toHaveLength(1)
 })
