@@ -1,4 +1,4 @@
-import type Koa from 'koa'
+import Koa from 'koa'
 import type { AuditLog } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
@@ -6,7 +6,6 @@ import type { ModelRegistry } from '../model/index.ts'
 import type { ApiDocuments } from '../openapi/index.ts'
 import type { RequestQueues } from '../scheduling/index.ts'
 import type { Authorizer, ImpersonatingAccess, Origins } from '../security/index.ts'
-import { Application } from './application.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
@@ -65,7 +64,7 @@ export function createChain(parts: ChainParts): Koa {
     pluginRoutes(parts.routes),
     system,
   ]
-  const koa = new Application()
+  const koa = new Koa()
   for (const middleware of chain) koa.use(middleware)
   koa.on('error', error => log.debug({ err: error }, 'failed to send response'))
   return koa
