@@ -18,15 +18,7 @@ export const bodyDefaults = Object.freeze({
   compressions: Math.min(3, Math.max(1, availableParallelism() - 1)),
   /** Bytes that are copied together for one write. */
   blockBytes: 64 * 1024,
-  /**
-   * Written blocks that are kept for later bodies, 8 MiB: one for each response of a turn under load. Allocating one costs
-   * page faults, which take an eighth of a page of 20 objects.
-   */
-  keptBlocks: 128,
 })
-
-/** Written blocks of `blockBytes`. */
-const keptBlocks: Buffer[] = []
 
 /** Whether a body was sent in full. */
 export type SendOutcome = 'sent' | 'client gone'
@@ -65,7 +57,7 @@ export async function sendBody(
   const paced = new PacedResponse(response)
   const blocks = blocksOf(parts)
   try {
-    if (gzipFor === undefined) for (const { bytes, memory } of blocks) await paced.write(bytes, memory)
+    if (gzipFor === undefined) for (const bytes of blocks) await paced.write(bytes)
     else for await (const bytes of compressed(blocks, gzipFor)) await paced.write(bytes)
     await paced.end()
     return 'sent'
@@ -73,19 +65,6 @@ export async function sendBody(
     response.destroy()
     return 'client gone'
   }
-}
-
-/** Ends a response with a body of several parts, sent in one write. The headers must have been set. */
-export function endWithParts(response: ServerResponse, parts: readonly Buffer[], length: number): void {
-  // Node takes smaller buffers from a pool of its own.
-  if (length < Buffer.poolSize / 2 || length > bodyDefaults.blockBytes) {
-    response.end(Buffer.concat(parts, length))
-    return
-  }
-  const memory = takeBlock()
-  let filled = 0
-  for (const part of parts) filled += part.copy(memory, filled)
-  response.end(memory.subarray(0, filled), () => keep(memory))
 }
 
 /** A response whose writes wait for the client. */
@@ -98,16 +77,10 @@ class PacedResponse {
     response.on('error', () => {})
   }
 
-  /**
-   * @param memory the block of the chunk, which is kept for later bodies once the kernel has the chunk
-   * @throws ClientGoneError
-   */
-  async write(chunk: Buffer, memory?: Buffer): Promise<void> {
+  /** @throws ClientGoneError */
+  async write(chunk: Buffer): Promise<void> {
     if (this.#response.destroyed) throw new ClientGoneError()
-    const written = (error?: Error | null) => {
-      if (!error) keep(memory)
-    }
-    if (!this.#response.write(chunk, written)) await this.#taken('drain')
+    if (!this.#response.write(chunk)) await this.#taken('drain')
   }
 
   /** @throws ClientGoneError */
@@ -139,48 +112,29 @@ class PacedResponse {
   }
 }
 
-/** A part of a body that is sent in one write. */
-interface Block {
-  readonly bytes: Buffer
-  /** The memory of copied parts; undefined for a piece of a large part. */
-  readonly memory: Buffer | undefined
-}
-
 /** Joins small parts into blocks of at most `blockBytes`, and cuts large parts into such blocks. */
-function* blocksOf(parts: readonly Buffer[]): Generator<Block> {
+function* blocksOf(parts: readonly Buffer[]): Generator<Buffer> {
   const { blockBytes } = bodyDefaults
-  let memory: Buffer | undefined
-  let filled = 0
+  let small: Buffer[] = []
+  let length = 0
   for (const part of parts) {
-    if (memory !== undefined && filled + part.length > blockBytes) {
-      yield { bytes: memory.subarray(0, filled), memory }
-      memory = undefined
+    if (length > 0 && length + part.length > blockBytes) {
+      yield Buffer.concat(small, length)
+      small = []
+      length = 0
     }
     if (part.length >= blockBytes) {
-      for (let at = 0; at < part.length; at += blockBytes)
-        yield { bytes: part.subarray(at, at + blockBytes), memory: undefined }
+      for (let at = 0; at < part.length; at += blockBytes) yield part.subarray(at, at + blockBytes)
       continue
     }
-    if (memory === undefined) {
-      memory = takeBlock()
-      filled = 0
-    }
-    filled += part.copy(memory, filled)
+    small.push(part)
+    length += part.length
   }
-  if (memory !== undefined) yield { bytes: memory.subarray(0, filled), memory }
-}
-
-function takeBlock(): Buffer {
-  return keptBlocks.pop() ?? Buffer.allocUnsafeSlow(bodyDefaults.blockBytes)
-}
-
-/** Keeps the memory of a written block for later bodies. */
-function keep(memory: Buffer | undefined): void {
-  if (memory !== undefined && keptBlocks.length < bodyDefaults.keptBlocks) keptBlocks.push(memory)
+  if (length > 0) yield Buffer.concat(small, length)
 }
 
 /** Compresses one block after another. While its reader waits for the client, others compress. */
-async function* compressed(blocks: Iterable<Block>, caller: string): AsyncGenerator<Buffer> {
+async function* compressed(blocks: Iterable<Buffer>, caller: string): AsyncGenerator<Buffer> {
   const { gzipLevel, blockBytes } = bodyDefaults
   const zip = createGzip({ level: gzipLevel, chunkSize: blockBytes })
   let chunks: Buffer[] = []
@@ -188,14 +142,13 @@ async function* compressed(blocks: Iterable<Block>, caller: string): AsyncGenera
   zip.on('error', () => {})
   zip.on('data', (chunk: Buffer) => chunks.push(chunk))
   try {
-    for (const { bytes, memory } of blocks) {
+    for (const bytes of blocks) {
       const release = await compressions.acquire(1, { caller })
       try {
         await written(zip, bytes)
       } finally {
         release()
       }
-      keep(memory)
       yield* chunks
       chunks = []
     }

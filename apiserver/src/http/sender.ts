@@ -1,5 +1,5 @@
 import { type ApiResponse, headerOf } from './api-request.ts'
-import { bodyDefaults, endWithParts, sendBody } from './body-sender.ts'
+import { bodyDefaults, sendBody } from './body-sender.ts'
 import { headerBytes } from './header-bytes.ts'
 import { discardRequestBody } from './request-body.ts'
 import type { Context, RequestState } from './request-state.ts'
@@ -38,8 +38,7 @@ function sendWhole({ req, res, state }: Context, { status, headers, body }: ApiR
   for (const [name, value] of Object.entries(headers)) fields[name] = headerBytes(value)
   if (state.audit !== undefined) fields[auditIdHeader] = state.audit.id
   res.writeHead(status, fields)
-  if (Buffer.isBuffer(body)) res.end(body)
-  else endWithParts(res, body, length)
+  res.end(wholeOf(body, length))
   return true
 }
 
