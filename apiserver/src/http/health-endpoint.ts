@@ -1,8 +1,18 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Router } from '@koa/router'
+import Koa from 'koa'
 import type { Registry } from 'prom-client'
 import { connectionDefaults } from './connection.ts'
-import { type HealthAnswer, healthAnswer, leadershipNotes, type ManagerState } from './health.ts'
+import {
+  type HealthAnswer,
+  type HealthForm,
+  healthAnswer,
+  leadershipNotes,
+  type ManagerState,
+} from './health.ts'
+import { addHealthRoutes } from './health-routes.ts'
+import type { RequestState } from './request-state.ts'
 
 /** Bytes of a request's line and headers together: probes and scrapers send a few hundred. */
 const serverOptions = Object.freeze({ maxHeaderSize: 16 * 1024 })
@@ -24,27 +34,20 @@ export class HealthEndpoint {
 
   constructor(parts: HealthEndpointParts) {
     this.#parts = parts
-    this.#server = createServer(serverOptions, (request, response) => {
-      const send = (status: number, type: string, text: string) => {
-        response.writeHead(status, { 'content-type': type })
-        response.end(text)
-      }
-      // `new URL` throws for targets that scanners send, such as `//`.
-      const [pathname, query] = (request.url ?? '/').split('?', 2)
-      const probe = ({ status, text }: HealthAnswer) => send(status, 'text/plain; charset=utf-8', text)
-      const verbose = new URLSearchParams(query).has('verbose')
-      if (request.method !== 'GET' && request.method !== 'HEAD') {
-        response.setHeader('allow', 'GET, HEAD')
-        send(405, 'text/plain; charset=utf-8', 'only GET and HEAD are allowed here\n')
-      } else if (pathname === '/livez' || pathname === '/healthz') probe(this.#live(verbose))
-      else if (pathname === '/readyz') probe(this.#ready(verbose))
-      else if (pathname === '/metrics') {
-        this.#parts.registry.metrics().then(
-          text => send(200, this.#parts.registry.contentType, text),
-          () => send(500, 'text/plain; charset=utf-8', 'failed to collect metrics\n'),
-        )
-      } else send(404, 'text/plain; charset=utf-8', 'not found; try /livez, /readyz, /healthz or /metrics\n')
+    const { registry } = parts
+    const router = new Router<RequestState>({ sensitive: true })
+    addHealthRoutes(router, {
+      health: { live: form => this.#live(form), ready: form => this.#ready(form) },
+      metrics: { contentType: registry.contentType, text: () => registry.metrics() },
     })
+    const koa = new Koa<RequestState>()
+    koa.silent = true
+    koa.use((ctx, next) => {
+      ctx.state.mayReadDetails = true
+      return next()
+    })
+    koa.use(router.routes()).use(router.allowedMethods())
+    this.#server = createServer(serverOptions, koa.callback())
     // By default, Node waits forever for a client that does not read.
     this.#server.timeout = connectionDefaults.responseStallMs
   }
@@ -73,12 +76,12 @@ export class HealthEndpoint {
     })
   }
 
-  #live(verbose: boolean): HealthAnswer {
+  #live(form: HealthForm): HealthAnswer {
     const election = this.#parts.manager()?.health().liveness ?? []
-    return healthAnswer('livez', [{ name: 'ping' }, ...election], { verbose, detailed: true })
+    return healthAnswer('livez', [{ name: 'ping' }, ...election], form)
   }
 
-  #ready(verbose: boolean): HealthAnswer {
+  #ready(form: HealthForm): HealthAnswer {
     const manager = this.#parts.manager()
     const checks = [
       { name: 'ping' },
@@ -86,6 +89,6 @@ export class HealthEndpoint {
       { name: 'startup', problem: manager === undefined ? 'plugins are still loading' : undefined },
       ...(manager?.health().readiness ?? []),
     ]
-    return healthAnswer('readyz', checks, { verbose, detailed: true }, leadershipNotes(manager))
+    return healthAnswer('readyz', checks, form, leadershipNotes(manager))
   }
 }

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import { Router } from '@koa/router'
 import {
   aggregatedGroup,
@@ -6,22 +5,19 @@ import {
   Discovery,
   type DiscoveryDocument,
 } from '../../kubernetes/index.ts'
-import type { Metrics } from '../../metrics/index.ts'
 import type { ModelRegistry } from '../../model/index.ts'
 import type { ApiDocuments } from '../../openapi/index.ts'
 import { negotiate } from '../accept.ts'
 import type { CustomRoutes } from '../custom-routes.ts'
 import { matchesEntityTag } from '../entity-tag.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
-import type { Health, HealthAnswer, HealthForm } from '../health.ts'
+import { addHealthRoutes, type HealthRoutesParts } from '../health-routes.ts'
 import { addOpenApiRoutes } from '../openapi-routes.ts'
 import { nothingServed } from '../request-info.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
 import { versionInfo } from '../version-info.ts'
 
-interface SystemRoutesParts {
-  readonly health: Health
-  readonly metrics: Metrics
+interface SystemRoutesParts extends HealthRoutesParts {
   readonly models: ModelRegistry
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
@@ -29,38 +25,14 @@ interface SystemRoutesParts {
 
 /** Serves discovery, API documents, health and metrics, and rejects all other paths. */
 export function systemRoutes(parts: SystemRoutesParts): Middleware {
-  const { health, metrics, models, routes } = parts
+  const { models, routes } = parts
   const router = new Router<RequestState>({ sensitive: true })
-  const probe =
-    (check: (form: HealthForm) => HealthAnswer | Promise<HealthAnswer>) => async (ctx: Context) => {
-      const { status, text } = await check({
-        verbose: new URLSearchParams(ctx.state.target.query).has('verbose'),
-        detailed: ctx.state.mayReadDetails,
-      })
-      ctx.status = status
-      ctx.type = 'text/plain'
-      ctx.body = text
-    }
   const discovered = (find: (ctx: Context) => DiscoveryDocument | undefined) => (ctx: Context) => {
     const document = find(ctx)
     if (document === undefined) throw nothingServedAt(ctx)
     sendDocument(ctx, document)
   }
-  const live = probe(form => health.live(form))
-  const ready = probe(form => health.ready(form))
-  router.get('/livez', live)
-  router.get('/healthz', live)
-  router.get('/readyz', ready)
-  let scrape: Promise<string> | undefined
-  router.get('/metrics', async (ctx: Context) => {
-    // The text takes milliseconds to build. Scrapes that arrive in the same turn of the event loop share it.
-    scrape ??= setImmediate().then(() => {
-      scrape = undefined
-      return metrics.text()
-    })
-    ctx.set('content-type', metrics.contentType)
-    ctx.body = await scrape
-  })
+  addHealthRoutes(router, parts)
   router.get('/version', (ctx: Context) => {
     ctx.set('content-type', 'application/json')
     ctx.body = JSON.stringify(versionInfo())

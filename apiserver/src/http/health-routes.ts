@@ -1,0 +1,46 @@
+import { setImmediate } from 'node:timers/promises'
+import type { Router } from '@koa/router'
+import type { HealthAnswer, HealthForm } from './health.ts'
+import type { Context, RequestState } from './request-state.ts'
+
+export interface HealthRoutesParts {
+  readonly health: {
+    live(form: HealthForm): HealthAnswer
+    ready(form: HealthForm): HealthAnswer | Promise<HealthAnswer>
+  }
+  readonly metrics: {
+    readonly contentType: string
+    text(): Promise<string>
+  }
+}
+
+/** Adds the probes and `/metrics`. */
+export function addHealthRoutes(router: Router<RequestState>, { health, metrics }: HealthRoutesParts): void {
+  const probe =
+    (check: (form: HealthForm) => HealthAnswer | Promise<HealthAnswer>) => async (ctx: Context) => {
+      const { status, text } = await check({
+        verbose: new URLSearchParams(ctx.querystring).has('verbose'),
+        detailed: ctx.state.mayReadDetails,
+      })
+      ctx.status = status
+      ctx.type = 'text/plain'
+      ctx.body = text
+    }
+  const live = probe(form => health.live(form))
+  router.get('/livez', live)
+  router.get('/healthz', live)
+  router.get(
+    '/readyz',
+    probe(form => health.ready(form)),
+  )
+  let scrape: Promise<string> | undefined
+  router.get('/metrics', async (ctx: Context) => {
+    // The text takes milliseconds to build. Scrapes that arrive in the same turn of the event loop share it.
+    scrape ??= setImmediate().then(() => {
+      scrape = undefined
+      return metrics.text()
+    })
+    ctx.set('content-type', metrics.contentType)
+    ctx.body = await scrape
+  })
+}
