@@ -45,6 +45,7 @@ export * from './plugin/index.ts'
 // `Patch` is the decorator. The type of patches has the longer name.
 export { Patch } from './plugin/index.ts'
 export { type RandomSource, systemRandom } from './random.ts'
+export { retryAfterSeconds } from './retry-after.ts'
 export type { Runnable, RunnableContext, RunnableObserver } from './runnable.ts'
 export { unlessAborted } from './unless-aborted.ts'
 export * from './wait/index.ts'

@@ -1,11 +1,11 @@
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import { type Storage, StoreUnavailableError } from '../storage/index.ts'
 import type { LogFollower } from './log-follower.ts'
 
 export const gateDefaults = Object.freeze({
   /** Milliseconds that a read waits for the cache to catch up, as in Kubernetes. */
   waitMs: 3000,
-  retryAfterSeconds: 1,
 })
 
 /**
@@ -76,7 +76,7 @@ export class ReadGate {
 /** The error for a request that needs at least a version which no write has reached. */
 export function tooLargeVersion(asked: Revision, current: Revision): ApiError {
   return new ApiError('Timeout', `Too large resource version: ${asked}, current: ${current}`, {
-    retryAfterSeconds: gateDefaults.retryAfterSeconds,
+    retryAfterSeconds,
     causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
   })
 }
@@ -85,7 +85,7 @@ function unavailable(why: string, cause?: unknown): ApiError {
   return new ApiError(
     'ServiceUnavailable',
     `the state cannot be read now: ${why}`,
-    { retryAfterSeconds: gateDefaults.retryAfterSeconds },
+    { retryAfterSeconds },
     { cause },
   )
 }

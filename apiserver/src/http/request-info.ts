@@ -1,6 +1,6 @@
 import { ApiError, type StatusDetails } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import { echo, echoName, type ServedModel } from '../model/index.ts'
-import { retryAfterSeconds } from '../registry/index.ts'
 import { verbOf } from '../security/index.ts'
 import { parseResourcePath, type ResourcePath } from './api-request.ts'
 

@@ -7,7 +7,7 @@ import {
   objectKey,
   type Revision,
 } from '@setpoint/controller-runtime/api'
-import { Yielder } from '@setpoint/controller-runtime/internal'
+import { retryAfterSeconds, Yielder } from '@setpoint/controller-runtime/internal'
 import {
   type Entry,
   keyOfEntry,
@@ -231,7 +231,7 @@ export class ResourceApi {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
       const message = `the change of ${title} is stored, but not in force on this server yet: ${error.message}`
-      throw new ApiError('Timeout', message, { retryAfterSeconds: 1 }, { cause: error })
+      throw new ApiError('Timeout', message, { retryAfterSeconds }, { cause: error })
     }
   }
 

@@ -1,4 +1,5 @@
 import { ApiError, isApiError, isRecord } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import type { BareObject } from './bare-object.ts'
 import { deepEqual } from './deep-equal.ts'
 import { formatPath } from './field-path.ts'
@@ -51,7 +52,7 @@ function unknownVersion({ model, title }: ServedModel, { metadata, apiVersion }:
   return new ApiError(
     'ServiceUnavailable',
     `${title} ${JSON.stringify(metadata.name)} is stored in ${apiVersion}, which this server's plugin does not declare`,
-    { group, kind: plural, name: metadata.name, retryAfterSeconds: 1 },
+    { group, kind: plural, name: metadata.name, retryAfterSeconds },
   )
 }
 

@@ -4,6 +4,7 @@ import {
   type StatusCause,
   type StatusDetails,
 } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import { echoName, type ServedModel } from '../model/index.ts'
 import {
   CompactedError,
@@ -14,9 +15,6 @@ import {
   WrongStoreError,
 } from '../storage/index.ts'
 import type { Causes } from './causes.ts'
-
-/** Value of `Retry-After` while the store or a kind is unavailable. */
-export const retryAfterSeconds = 1
 
 function detailsOf(served: ServedModel, key?: ObjectKey): StatusDetails {
   const { group, plural } = served.model

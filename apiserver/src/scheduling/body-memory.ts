@@ -1,6 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
-import { quote } from '@setpoint/controller-runtime/internal'
-import { retryAfterSeconds } from './class-queue.ts'
+import { quote, retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 
 export interface BodyBounds {
   /** Bytes of all bodies, and of those of one identity. */

@@ -1,9 +1,6 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
-import { quote } from '@setpoint/controller-runtime/internal'
+import { quote, retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import { FairOrder, type Share } from './fair-order.ts'
-
-/** Seconds of the `Retry-After` of a refusal, as in Kubernetes. */
-export const retryAfterSeconds = 1
 
 /** A request in a queue. */
 export interface QueuedRequest {

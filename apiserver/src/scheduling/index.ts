@@ -12,7 +12,6 @@
  * - `BodyMemory`: the bytes of request bodies. Nothing waits for them; the stalest body is refused.
  */
 export type { BodyBounds, BodyMemory, HeldBody } from './body-memory.ts'
-export { retryAfterSeconds } from './class-queue.ts'
 export * from './fair-queue.ts'
 export * from './fair-scheduler.ts'
 export * from './request-class.ts'

@@ -1,4 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import { FairQueue } from './fair-queue.ts'
 import type { WorkOwner } from './work.ts'
 
@@ -62,7 +63,7 @@ export class Semaphore {
     if (ofCaller || this.#waiting.size >= waiting) {
       const whose = ofCaller ? ` of ${caller}` : ''
       throw new ApiError('TooManyRequests', `too many ${this.#what}${whose} at once`, {
-        retryAfterSeconds: 1,
+        retryAfterSeconds,
       })
     }
     this.#waiting.push(caller, request)

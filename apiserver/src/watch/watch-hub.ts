@@ -1,5 +1,10 @@
 import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtime'
-import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
+import {
+  closeCodes,
+  laterRevision,
+  retryAfterSeconds,
+  type WatchEnd,
+} from '@setpoint/controller-runtime/internal'
 import {
   type HistoryReplay,
   type LogFollower,
@@ -95,7 +100,7 @@ export class WatchHub {
   /** To be called for clients of other processes. @throws ApiError 503 once the server drains */
   checkOpen(): void {
     if (this.#draining)
-      throw new ApiError('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 })
+      throw new ApiError('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds })
   }
 
   /**
@@ -111,7 +116,7 @@ export class WatchHub {
     // The cache was dropped while this request waited.
     if (this.#follower.cacheOf(cache.served) !== cache)
       throw new ApiError('ServiceUnavailable', `${cache.served.resource} is being read again`, {
-        retryAfterSeconds: 1,
+        retryAfterSeconds,
       })
     return present
   }

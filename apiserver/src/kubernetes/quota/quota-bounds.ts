@@ -1,4 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import type { CacheEvent, Entry, LogFollower } from '../../cache/index.ts'
 import { decodeWire, Quantity, type ServedModel } from '../../model/index.ts'
 import { type NamespaceGrowth, notReady } from '../../registry/index.ts'
@@ -59,7 +60,7 @@ export class QuotaBounds implements BoundSource {
   boundsOf(namespace: string, growth: NamespaceGrowth): readonly Bound[] {
     if (!this.#isComplete)
       throw new ApiError('ServiceUnavailable', 'the quotas of the namespace are being read', {
-        retryAfterSeconds: 1,
+        retryAfterSeconds,
       })
     const quotas = this.#quotas.get(namespace)
     if (quotas === undefined) return none

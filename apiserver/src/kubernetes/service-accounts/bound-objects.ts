@@ -1,4 +1,5 @@
 import { ApiError, objectKey } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import type { Entry, LogFollower, ModelCache, ReadGate } from '../../cache/index.ts'
 import { decodeWire, type ModelRegistry } from '../../model/index.ts'
 
@@ -62,7 +63,7 @@ export class BoundObjects {
       const { plural, namespace, name } = object
       if (found === 'unknown')
         throw new ApiError('ServiceUnavailable', `cannot check the token: ${plural} are not served yet`, {
-          retryAfterSeconds: 1,
+          retryAfterSeconds,
         })
       throw new ApiError('Unauthorized', `the token is invalid: ${plural} "${namespace}/${name}" is gone`)
     }

@@ -1,5 +1,6 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import { builtInGroups } from '../access.ts'
 import type { Authorizer, Grant, Target, UserRules } from '../authorize.ts'
 import { forbidden } from '../forbidden.ts'
@@ -131,7 +132,7 @@ export class RbacAuthorizer implements Authorizer {
       'ServiceUnavailable',
       'the roles are being read, so no permission can be checked yet',
       {
-        retryAfterSeconds: 1,
+        retryAfterSeconds,
       },
     )
   }

@@ -1,0 +1,2 @@
+/** Seconds of `Retry-After` where nothing better is known, as in Kubernetes. */
+export const retryAfterSeconds = 1
