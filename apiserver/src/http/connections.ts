@@ -11,6 +11,12 @@ import { maxConnections } from './descriptors.ts'
 import { TlsHandshakes } from './tls-handshakes.ts'
 
 /**
+ * A listener that makes Node read a socket as a stream. Without one, Node's parser takes data from the socket directly. Over
+ * TLS it then gets further records of a read after it has paused the socket, and rejects them as malformed.
+ */
+const readAsStream = () => {}
+
+/**
  * The connections of an HTTP server: a graceful drain, and the time limits that Node's server does not have.
  *
  * Guarantee: while the server drains, a request that has arrived gets its whole response or is not handled at all.
@@ -58,6 +64,7 @@ export class Connections {
       server.on('secureConnection', socket => {
         const accepted = handshakes.complete(socket)
         if (accepted !== undefined) this.#bound.markBusy(accepted)
+        socket.on('data', readAsStream)
         this.#opened(socket)
       })
     } else server.on('connection', socket => this.#opened(socket))
@@ -95,6 +102,7 @@ export class Connections {
 
   /** Removes a connection that no longer carries HTTP. */
   release(socket: Socket): void {
+    socket.off('data', readAsStream)
     this.#all.delete(socket)
     this.#bound.markBusy(socket)
   }
