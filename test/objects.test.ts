@@ -41,15 +41,15 @@ describe.each(stores)('objects on the %s store', store => {
       {},
       {
         uid: '00000000-0000-4000-8000-000000000000',
-        version: '77',
-        resourceVersion: '77',
+        version: '987654321',
+        resourceVersion: '987654321',
         generation: 9,
         creationTimestamp: '2001-01-01T00:00:00.000Z',
         deletionTimestamp: '2001-01-01T00:00:00.000Z',
       },
     )
     expect(metadata.uid).not.toBe('00000000-0000-4000-8000-000000000000')
-    expect(metadata.version).not.toBe('77')
+    expect(metadata.version).not.toBe('987654321')
     expect(metadata.generation).toBe(1)
     expect(metadata.creationTimestamp).not.toContain('2001')
     expect(metadata.deletionTimestamp).toBeUndefined()
