@@ -23,7 +23,7 @@ export const connectionDefaults = Object.freeze({
   /** Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB. */
   responseStallMs: 60_000,
   /** Requests that may wait behind the one that is being handled. Parsing one takes some 10 µs. */
-  pipelined: 256,
+  pipelined: 32,
   /** Bytes of them that may have been read, with another 64 KiB that Node reads at once. */
   pipelinedBytes: 256 * 1024,
   /** Milliseconds between two checks of all connections. */
