@@ -28,7 +28,7 @@ import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
 
 import { warningHeaders } from './warning-headers.ts'
-import type { WatchConnection } from './watch-connection.ts'
+import { socketDefaults, type WatchConnection } from './watch-connection.ts'
 import { WatchMultiplexer } from './watch-multiplexer.ts'
 import { readWatchRequest, type WatchTransport } from './watch-parameters.ts'
 import { WatchPermissions } from './watch-permissions.ts'
@@ -76,7 +76,7 @@ export class WatchApi {
   readonly #parts: WatchApiParts
   readonly #sockets = new WatchSockets()
   readonly #permissions: WatchPermissions
-  readonly #turns = new Turns()
+  readonly #turns = new Turns(socketDefaults.pace)
   readonly #multiplexed = new Set<WatchConnection>()
 
   constructor(parts: WatchApiParts) {

@@ -1,3 +1,4 @@
+import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { Turns } from './turns.ts'
 
@@ -52,5 +53,30 @@ describe('waiting work', () => {
     expect(recorder.turns.sizeOf('a')).toBe(1)
     await recorder.pass(2)
     expect(recorder.names).toEqual(['a1'])
+  })
+})
+
+describe('work with a pace', () => {
+  it('pauses after a burst of turns', async () => {
+    const clock = new FakeClock()
+    clock.advanceSync(100)
+    const turns = new Turns({ burstMs: 2, pauseMs: 6 }, clock)
+    const ran: number[] = []
+    for (let n = 0; n < 4; n++)
+      turns.wait('a', () => {
+        ran.push(n)
+        clock.advanceSync(1)
+      })
+    const pass = async () => {
+      for (let n = 0; n < 5; n++) await new Promise(setImmediate)
+    }
+    await pass()
+    expect(ran).toEqual([0, 1, 2])
+    clock.advanceSync(4)
+    await pass()
+    expect(ran).toEqual([0, 1, 2])
+    clock.advanceSync(1)
+    await pass()
+    expect(ran).toEqual([0, 1, 2, 3])
   })
 })
