@@ -1,5 +1,6 @@
 import { type ApiResponse, headerOf } from './api-request.ts'
 import { bodyDefaults, sendBody } from './body-sender.ts'
+import { HandshakeResponse } from './handshake-response.ts'
 import { headerBytes } from './header-bytes.ts'
 import { discardRequestBody } from './request-body.ts'
 import type { Context, RequestState } from './request-state.ts'
@@ -17,8 +18,9 @@ export async function send(ctx: Context, response: ApiResponse): Promise<void> {
   ctx.respond = false
   try {
     if (ctx.res.destroyed) return
-    // The stream of a watch has failed after its beginning.
-    if (ctx.res.headersSent) ctx.res.destroy()
+    // A watch has failed after its beginning.
+    if (ctx.res instanceof HandshakeResponse && ctx.res.isTaken) ctx.res.connectionSocket.destroy()
+    else if (ctx.res.headersSent) ctx.res.destroy()
     else if (response.status >= 400 && !ctx.req.complete) await refuseUnread(ctx, response)
     else if (!sendWhole(ctx, response)) await sendLarge(ctx, response)
   } finally {

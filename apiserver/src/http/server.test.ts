@@ -492,6 +492,18 @@ describe('a draining server', () => {
 })
 
 describe('a WebSocket', () => {
+  it('whose watch fails after the handshake is closed', async () => {
+    await using server = await serve()
+    vi.spyOn(server.hub, 'open').mockImplementation(() => {
+      throw new Error('the watch does not open')
+    })
+    const socket = new WebSocket(`ws://127.0.0.1:${server.port}${path}`)
+    await once(socket, 'open')
+    const [code] = await once(socket, 'close')
+    expect(code).toBe(1006)
+    vi.restoreAllMocks()
+  })
+
   it('is paused while its client reads no replies, and resumed afterwards', async () => {
     await using server = await serve()
     const { socket } = send(server.port, [

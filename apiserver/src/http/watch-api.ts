@@ -26,7 +26,6 @@ import { asWatch, type ResourceRequest, watchable } from './request-info.ts'
 import { classOf, partyOf } from './request-seat.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
-
 import { warningHeaders } from './warning-headers.ts'
 import { socketDefaults, type WatchConnection } from './watch-connection.ts'
 import { WatchMultiplexer } from './watch-multiplexer.ts'
