@@ -139,6 +139,7 @@ export {
   not,
   or,
   type Predicate,
+  type UpdatePredicate,
 } from './controller/index.ts'
 
 // Conditions

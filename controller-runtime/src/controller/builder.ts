@@ -155,14 +155,15 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
 
   /**
    * Reconciles the objects whose names `map` returns for an object of another kind that is added, changes or is deleted.
-   * For an update, both states are mapped. If `map` throws or rejects, the error is logged. `context.lister` reads other
-   * objects.
+   * For an update, both states are mapped; an update of only the status counts if the option `filter` asks for it, for
+   * example with `anyChange`. If `map` throws or rejects, the error is logged. `context.lister` reads other objects.
    * @throws SelectorError if a selector is invalid; TypeError for an unknown option.
    */
   watches<D extends ApiObject>(model: Model<D>, map: MapToNames<D>, options: InputOptions<D> = {}): this {
     refuseUnknownKeys(options, inputKeys, `watches of ${model.kind}`)
     compileSelectors(model, options)
-    this.#inputs.push(mappedInput(this.#model, model, callable('watches', map), options))
+    const { filter = changedBeyondStatus } = options
+    this.#inputs.push(mappedInput(this.#model, model, callable('watches', map), { ...options, filter }))
     return this
   }
 

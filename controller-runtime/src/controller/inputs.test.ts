@@ -13,7 +13,7 @@ import { FakeClock } from '../testing/fake-clock.ts'
 import { startTestServer } from '../testing/test-server.ts'
 import { ControllerBuilder } from './builder.ts'
 import type { MapContext } from './inputs.ts'
-import { generationChanged } from './predicates.ts'
+import { anyChange, generationChanged } from './predicates.ts'
 import type { ReconcileContext } from './reconcile.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>
@@ -121,6 +121,20 @@ describe('watches', () => {
     await client.delete(Part, 'p')
     expect(await woken(2)).toEqual(['b', 'c'])
     expect(mapped).toHaveLength(4)
+  })
+
+  test('an update of only the status reconciles nothing, unless the filter asks for it', async () => {
+    const status = await setUp(c => c.watches(Part, gadgetOf, { filter: anyChange }))
+    const { client, woken } = await setUp(c => c.watches(Part, gadgetOf))
+    for (const each of [status.client, client])
+      await each.create(Part, { metadata: { name: 'p' }, spec: { gadget: 'a' } })
+    expect(await status.woken(1)).toEqual(['a'])
+    expect(await woken(1)).toEqual(['a'])
+    for (const each of [status.client, client]) await each.patchStatus(Part, 'p', { phase: 'Ready' })
+    expect(await status.woken(1)).toEqual(['a'])
+    // The next event is the first to wake it.
+    await client.patch(Part, 'p', { spec: { gadget: 'b' } })
+    expect(await woken(2)).toEqual(['a', 'b'])
   })
 
   test('a name of a missing object, and no name, reconcile nothing and leave nothing behind', async () => {

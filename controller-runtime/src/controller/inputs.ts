@@ -38,7 +38,7 @@ export type MapToNames<T extends ApiObject> = (
 
 /** Which objects and events of another kind a controller receives. */
 export interface InputOptions<T extends ApiObject> extends InformerSelection<T> {
-  /** Which events count. Default: all. */
+  /** Which events count. Default: of `owns` all, of `watches` all except updates of only the status. */
   readonly filter?: Filter<T>
 }
 

@@ -1,4 +1,5 @@
 import {
+  anyChange,
   type ControllerBuilder,
   type DeepReadonly,
   type EventRecorder,
@@ -46,10 +47,15 @@ export function superviseCertificates(
   services: CertificateServices,
 ): void {
   controller
-    .watches(Issuer, async ({ metadata }, { lister }) => {
-      const certificates = (await lister(Certificate)).byIndex('spec.issuerRef.name', metadata.name)
-      return certificates.map(certificate => certificate.metadata.name)
-    })
+    .watches(
+      Issuer,
+      async ({ metadata }, { lister }) => {
+        const certificates = (await lister(Certificate)).byIndex('spec.issuerRef.name', metadata.name)
+        return certificates.map(certificate => certificate.metadata.name)
+      },
+      // An issuer's status tells whether it can sign.
+      { filter: anyChange },
+    )
     .watches(
       KeyPair,
       async ({ metadata }, { lister }) => {

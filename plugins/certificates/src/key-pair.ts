@@ -1,4 +1,4 @@
-import { type DeepReadonly, defineModel, type ObjectOf } from '@setpoint/controller-runtime'
+import { anyChange, type DeepReadonly, defineModel, type ObjectOf } from '@setpoint/controller-runtime'
 import { group, version } from './group.ts'
 
 /** Longest PEM text of a key or a chain: ten certificates with RSA keys of 4096 bits have about 25 KB. */
@@ -68,4 +68,6 @@ export const withoutPrivateKeys = Object.freeze({
     ...keyPair,
     spec: { ...keyPair.spec, privateKey: '' },
   }),
+  // The cached states before and after a change of only the key are equal.
+  filter: anyChange,
 })
