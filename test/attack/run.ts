@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { type Store, stores } from '../support/worlds.ts'
+import { bothStores, type Store } from '../support/worlds.ts'
 import { Arena, type Result } from './arena.ts'
 import type { Form } from './attack.ts'
 import { attacksOn } from './attacks/index.ts'
@@ -37,7 +37,7 @@ function readArguments(): { form: Form; wantedStores: readonly Store[]; only: st
     const { values } = parseArgs({
       options: { store: { type: 'string' }, only: { type: 'string' }, short: { type: 'boolean' } },
     })
-    const wantedStores = stores.filter(store => values.store === undefined || values.store === store)
+    const wantedStores = bothStores.filter(store => values.store === undefined || values.store === store)
     const form = values.short === true ? 'short' : 'long'
     if (wantedStores.length > 0) return { form, wantedStores, only: values.only ?? '' }
   } catch {

@@ -1,5 +1,5 @@
 import http from 'node:http'
-import { stores } from '../../support/worlds.ts'
+import { bothStores } from '../../support/worlds.ts'
 import type { Attack, Scene } from '../attack.ts'
 import { type Call, call, callAll, statusesOf } from '../call.ts'
 import { closedByServer, openSockets } from '../sockets.ts'
@@ -96,7 +96,7 @@ export const floodAttacks: readonly Attack[] = [
     name: 'verbose health',
     comparable: true,
     attacker: 'no token',
-    stores,
+    stores: bothStores,
     async run(scene) {
       await flood(
         scene,
@@ -109,7 +109,7 @@ export const floodAttacks: readonly Attack[] = [
     name: 'pipelined writes',
     comparable: true,
     attacker: 'writer',
-    stores,
+    stores: bothStores,
     async run(scene) {
       const body = '{"apiVersion":"items.example.com/v1","kind":"Item","metadata":{"name":"neighbour-0"}}'
       const write = [

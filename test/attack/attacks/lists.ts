@@ -1,4 +1,4 @@
-import { stores } from '../../support/worlds.ts'
+import { bothStores } from '../../support/worlds.ts'
 import type { Attack, Scene } from '../attack.ts'
 import { type Call, call, callAll, statusesOf } from '../call.ts'
 import { neighbourhood } from '../witness.ts'
@@ -34,7 +34,7 @@ export const listAttacks: readonly Attack[] = [
   {
     name: '600 distinct lists, abandoned after a second',
     attacker: 'viewer',
-    stores,
+    stores: bothStores,
     objects: crowd,
     async run(scene) {
       const lists = distinctLists(scene)

@@ -1,5 +1,5 @@
 import { arrayOf, fieldsOf, textOf } from '../../support/json.ts'
-import { stores } from '../../support/worlds.ts'
+import { bothStores } from '../../support/worlds.ts'
 import type { Attack, Scene } from '../attack.ts'
 import { call, type Reply } from '../call.ts'
 import { neighbourhood } from '../witness.ts'
@@ -55,7 +55,7 @@ function pastBound(
   return {
     name: `an object with ${what}, one label more, and a restart`,
     attacker: 'writer',
-    stores,
+    stores: bothStores,
     async run(scene) {
       const { metadata = {}, spec = {} } = object()
       try {
@@ -163,7 +163,7 @@ export const objectAttacks: readonly Attack[] = [
   {
     name: 'objects at their bounds, and one past each',
     attacker: 'writer',
-    stores,
+    stores: bothStores,
     async run(scene) {
       const owner = (n: number) => ({
         apiVersion: 'items.example.com/v1',

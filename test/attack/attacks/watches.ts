@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
-import { stores } from '../../support/worlds.ts'
+import { bothStores } from '../../support/worlds.ts'
 import type { Attack, Scene } from '../attack.ts'
 import { call, callAll, statusesOf } from '../call.ts'
 import { neighbourhood } from '../witness.ts'
@@ -67,7 +67,7 @@ function subscriptionAttack({
   return {
     name: `${socketCount} sockets of ${subscriptions.toLocaleString('en')} subscriptions with ${what} each`,
     attacker: 'viewer',
-    stores,
+    stores: bothStores,
     async run(scene) {
       const sockets = await Promise.all(
         Array.from({ length: scene.count(2, socketCount) }, () => openMultiplexed(scene)),
@@ -120,7 +120,7 @@ export const watchAttacks: readonly Attack[] = [
   {
     name: 'slow readers of large watches',
     attacker: 'viewer',
-    stores,
+    stores: bothStores,
     comparable: true,
     objects: { short: 500, long: 20_000 },
     async run(scene) {
