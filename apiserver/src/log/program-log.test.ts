@@ -102,10 +102,30 @@ describe('a warning or error that repeats', () => {
     expect(log.losses).toEqual({ bufferFull: 0, repeated: 5 })
     await clock.advance(repeatDefaults.windowMs)
     stream.read()
-    expect(stream.lines.at(-1)).toMatchObject({ level: 40, message: 'a request failed', suppressed: 5 })
+    expect(stream.lines.at(-1)).toMatchObject({
+      level: 40,
+      plugin: 'demo',
+      message: 'a request failed',
+      suppressed: 5,
+    })
     child.error({}, 'a request failed')
     stream.read()
     expect(stream.lines.at(-1)).toMatchObject({ level: 50, msg: 'a request failed' })
+  })
+
+  it('is limited for each controller and not for each object, so that the first failure of each is written', () => {
+    const { stream, logger } = open()
+    const controllers = Array.from({ length: 30 }, (_, at) => `demo/kind${at}`)
+    for (const controller of controllers) {
+      for (let at = 0; at < repeatDefaults.lines + 5; at++)
+        logger
+          .child({ plugin: 'demo', controller })
+          .child({ object: `o${at}` })
+          .warn({}, 'reconcile failed')
+    }
+    stream.read()
+    expect(new Set(stream.lines.map(({ controller }) => controller))).toEqual(new Set(controllers))
+    expect(stream.lines).toHaveLength(controllers.length * repeatDefaults.lines)
   })
 
   it('does not limit information, nor the line before an exit', () => {

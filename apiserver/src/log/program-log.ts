@@ -33,9 +33,11 @@ export class ProgramLog {
     const recovered = (dropped: number) =>
       this.logger.warn({ dropped }, 'log lines were dropped: standard error was not read fast enough')
     const output = new LogOutput({ stream, recovered, clock })
-    const summarize = (message: string, suppressed: number) =>
-      this.logger.warn({ message, suppressed }, 'repeated log lines were suppressed')
-    const repeats = new RepeatLimit({ summarize, clock })
+    const repeats = new RepeatLimit({
+      summarize: (source, message, suppressed) =>
+        this.logger.warn({ ...source, message, suppressed }, 'repeated log lines were suppressed'),
+      clock,
+    })
     this.#output = output
     this.#repeats = repeats
     this.logger = pino(
@@ -47,7 +49,7 @@ export class ProgramLog {
           logMethod(args, method, severity) {
             const message = args[1] ?? args[0]
             const isLimited = severity === levelOf.warn || severity === levelOf.error
-            if (isLimited && typeof message === 'string' && !repeats.admits(message)) return
+            if (isLimited && typeof message === 'string' && !repeats.admits(sourceOf(this), message)) return
             method.apply(this, args)
           },
         },
@@ -72,6 +74,15 @@ export class ProgramLog {
 }
 
 const levelOf = pino.levels.values
+
+/** The fields of child loggers that name their part of the program. Others, such as the object of a run, vary too much. */
+const sourceFields = ['plugin', 'controller', 'runnable', 'watch', 'informer']
+
+function sourceOf(logger: Pino): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(logger.bindings()).filter(([field]) => sourceFields.includes(field)),
+  )
+}
 
 /**
  * Returns an error with its stack and its causes, unless it is an outage. The message of an error of ours includes its
