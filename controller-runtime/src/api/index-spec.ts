@@ -1,6 +1,7 @@
 import { isRecord } from './is-record.ts'
 import { type KeysOf, refuseUnknownKeys } from './known-keys.ts'
 import type { ApiObject } from './object.ts'
+import { problemOfFunction } from './synchronous.ts'
 
 interface IndexBase {
   /** Unique among the indexes of a model; by custom the path of the field. */
@@ -48,7 +49,7 @@ export class IndexValueError extends TypeError {
 
 /**
  * Declares an index of at most one value for each object. `indexFunc` returns a string or undefined.
- * @throws TypeError for an unknown key, or if `indexFunc` is missing.
+ * @throws TypeError for an unknown key, or if `indexFunc` is missing or async.
  */
 export function singleValueIndex<T = ApiObject>(
   options: IndexBase & { indexFunc(object: T): string | undefined },
@@ -66,7 +67,7 @@ export function singleValueIndex<T = ApiObject>(
 
 /**
  * Declares an index of several values for each object, such as tags. `indexFunc` returns strings; duplicates count once.
- * @throws TypeError for an unknown key, or if `indexFunc` is missing.
+ * @throws TypeError for an unknown key, or if `indexFunc` is missing or async.
  */
 export function multiValueIndex<T = ApiObject>(
   options: IndexBase & { indexFunc(object: T): readonly string[] },
@@ -88,12 +89,13 @@ export function multiValueIndex<T = ApiObject>(
   })
 }
 
-/** @throws TypeError for an unknown key, or if `indexFunc` is missing. */
+/** @throws TypeError for an unknown key, or if `indexFunc` is missing or async. */
 function checked<O extends IndexBase & { readonly indexFunc: unknown }>(declaredBy: string, options: O): O {
   if (!isRecord(options)) throw new TypeError(`${declaredBy} must be given an object`)
   const { name = 'without a name', indexFunc } = options
   refuseUnknownKeys(options, indexKeys, `${declaredBy} of the index ${name}`)
-  if (typeof indexFunc !== 'function') throw new TypeError(`index ${name}: indexFunc must be a function`)
+  const problem = problemOfFunction(indexFunc)
+  if (problem !== undefined) throw new TypeError(`index ${name}: indexFunc ${problem}`)
   return options
 }
 

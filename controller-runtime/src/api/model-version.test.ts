@@ -77,6 +77,10 @@ describe('the versions of a model', () => {
     ['schema.spec must be', { versions: [{ ...v1beta1, schema: {} }] }],
     ['toHub must be a function', { versions: [{ ...v1beta1, toHub: undefined }] }],
     ['fromHub must be a function', { versions: [{ ...v1beta1, fromHub: 'spec' }] }],
+    [
+      'toHub must be synchronous: neither async nor a generator',
+      { versions: [{ ...v1beta1, toHub: async () => ({ spec: {} }) }] },
+    ],
     ['deprecated must be the text', { versions: [{ ...v1beta1, deprecated: true }] }],
     [
       'version "v1beta1": printerColumns[0].jsonPath',

@@ -4,6 +4,7 @@ import { checkDnsLabel } from './names.ts'
 import type { ObjectMeta } from './object.ts'
 import { type PrinterColumn, problemsOfColumns } from './printer-column.ts'
 import type { FromSchema, Schema, SchemaUse } from './schema.ts'
+import { problemOfFunction } from './synchronous.ts'
 
 /** An object as conversion functions get it: a copy of its own, without a version. */
 export interface ConvertibleObject<Spec = unknown, Status = unknown> {
@@ -112,8 +113,10 @@ export function problemsOfVersions(hub: unknown, versions: unknown, storedVersio
     if (deprecated !== undefined && (typeof deprecated !== 'string' || deprecated === ''))
       problems.push(`${which}: deprecated must be the text of the warning`)
     problems.push(...problemsOfColumns(printerColumns).map(problem => `${which}: ${problem}`))
-    if (typeof toHub !== 'function') problems.push(`${which}: toHub must be a function`)
-    if (typeof fromHub !== 'function') problems.push(`${which}: fromHub must be a function`)
+    for (const [name, given] of Object.entries({ toHub, fromHub })) {
+      const problem = problemOfFunction(given)
+      if (problem !== undefined) problems.push(`${which}: ${name} ${problem}`)
+    }
   }
   if (storedVersion !== undefined && !names.has(storedVersion))
     problems.push(

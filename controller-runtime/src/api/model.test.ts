@@ -287,6 +287,21 @@ describe('a model', () => {
     declare({ sensitive: true, indexes: index() })
   })
 
+  test.each([
+    ['default', async () => {}],
+    ['validate', async () => []],
+    [
+      'validate',
+      function* () {
+        yield { field: 'spec.n', message: 'is odd' }
+      },
+    ],
+  ])('with the hook %s that does not return its result at once is refused', (hook, given) => {
+    expect(() => Reflect.apply(declare, undefined, [{ [hook]: given }])).toThrow(
+      `${hook} must be synchronous: neither async nor a generator`,
+    )
+  })
+
   test('may have the empty group, which is reserved for the server', () => {
     expect(declare({ group: '' }).apiVersion).toBe('v1')
   })
@@ -312,6 +327,14 @@ describe('an index', () => {
       }
     },
   )
+
+  test('with an async function is rejected and named', () => {
+    for (const factory of [singleValueIndex, multiValueIndex]) {
+      expect(() =>
+        Reflect.apply(factory, undefined, [{ name: 'spec.n', indexFunc: async () => 'a' }]),
+      ).toThrow('index spec.n: indexFunc must be synchronous')
+    }
+  })
 
   test.each([
     ['uniqe', 'did you mean unique?'],

@@ -13,6 +13,7 @@ import { checkDnsLabel, checkSubdomain, type ObjectNames } from './names.ts'
 import type { ApiObject, ObjectInput } from './object.ts'
 import { type PrinterColumn, problemsOfColumns } from './printer-column.ts'
 import type { FromSchema, Schema, SchemaUse } from './schema.ts'
+import { problemOfFunction } from './synchronous.ts'
 
 /** The OpenAPI v3 schemas of `spec` and `status`. A type, so that it is a `ContentSchema`. */
 export type ModelSchema = {
@@ -312,7 +313,8 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   )
   for (const hook of ['default', 'validate'] as const) {
     const given: unknown = declaration[hook]
-    if (given !== undefined && typeof given !== 'function') problems.push(`${hook} must be a function`)
+    const problem = given === undefined ? undefined : problemOfFunction(given)
+    if (problem !== undefined) problems.push(`${hook} ${problem}`)
   }
   return problems
 }
