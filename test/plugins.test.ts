@@ -1,6 +1,6 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { Api, type ApiObject, Collection, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
@@ -499,6 +499,36 @@ describe('an index function that throws for stored objects', () => {
       await server.stop()
       await rm(dir, { recursive: true, force: true })
     }
+  })
+})
+
+describe('a plugin that runs although something is probably wrong', () => {
+  it('has the problems in its status at the start: of a declaration, and of a kind that its controller waits for', async () => {
+    const indexes = "[singleValueIndex({ name: 'spec.tetx', indexFunc: () => undefined })]"
+    const other = "defineModel({ ...Thing, group: 'absent.example.com', indexes: [] })"
+    const setup = `plugin.controller(Thing, c => c.watches(${other}, () => 'a').reconcile(async () => {}))`
+    const dir = await writePlugin({ 'index.js': pluginModule('hasty', { indexes, setup }) })
+    const server = await startServer({ plugins: [dir] })
+    onTestFinished(async () => {
+      await server.stop()
+      await rm(dir, { recursive: true, force: true })
+    })
+    await eventually(async () => {
+      const { phase, object } = (await pluginStates(new Api(server.url))).get('hasty') ?? {}
+      expect(phase).toBe('Started')
+      expect(object?.status.problems).toEqual([
+        {
+          source: 'kind Thing',
+          message:
+            'the index "spec.tetx" names "tetx", which the schema does not declare, did you mean text?',
+        },
+        {
+          source: 'controller hasty/things.hasty.example.com',
+          message:
+            'it reads Thing, which is not served at absent.example.com/v1/things, and reconciles nothing until then',
+        },
+      ])
+    })
   })
 })
 

@@ -11,6 +11,7 @@ import {
   PluginStatuses,
   Plugins,
   pluginModel,
+  ServedKinds,
 } from '../plugins/index.ts'
 import { keepRoles, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
 import type { ServerOptions } from './options.ts'
@@ -70,6 +71,7 @@ export function assemblePlugins(parts: ServerPluginsParts): {
   const environment: PluginEnvironment = {
     storage,
     models,
+    kinds: new ServedKinds(models, () => plugins.isStarting),
     registry,
     writes,
     follower,

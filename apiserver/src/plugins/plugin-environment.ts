@@ -12,12 +12,15 @@ import type { LoopbackTransport } from './loopback-transport.ts'
 import type { PluginActor } from './plugin-actor.ts'
 import type { PluginSpecs } from './plugin-specs.ts'
 import type { PluginStatuses } from './plugin-status.ts'
+import type { ServedKinds } from './served-kinds.ts'
 import type { PluginSettings } from './set-up.ts'
 
 /** The parts of the server that plugins use. */
 export interface PluginEnvironment {
   readonly storage: Storage
   readonly models: ModelRegistry
+  /** Yields whenever the served kinds have changed. */
+  readonly kinds: Pick<ServedKinds, 'follow'>
   readonly registry: Registry
   readonly writes: ActorWrites
   readonly follower: LogFollower

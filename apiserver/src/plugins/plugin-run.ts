@@ -2,6 +2,7 @@ import type { Logger } from '@setpoint/controller-runtime'
 import type { HostedPlugin, RunnableFailure } from '@setpoint/controller-runtime/internal'
 import { secrets } from '../log/index.ts'
 import { shorten } from '../model/index.ts'
+import { declarationProblems } from './declaration-problems.ts'
 import type { ReportedProblem } from './index-report.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginActor } from './plugin-actor.ts'
@@ -26,7 +27,9 @@ export class PluginRun {
   readonly #parts: PluginRunParts
   readonly #permissions: PluginPermissions
   readonly #stopped = new AbortController()
+  readonly #declarationProblems: readonly ReportedProblem[]
   #shippedProblems: readonly ReportedProblem[] = []
+  #unservedKinds: readonly ReportedProblem[] = []
 
   /** Runs `setup`. @throws SettingsError, or PluginStartError with the place in the plugin */
   static async setUp(parts: PluginRunParts): Promise<PluginRun> {
@@ -47,6 +50,8 @@ export class PluginRun {
     this.hosted = hosted
     this.#parts = parts
     this.#permissions = new PluginPermissions(parts.actor, parts.environment)
+    this.#declarationProblems = parts.loaded.plugin.models.flatMap(declarationProblems)
+    for (const problem of this.#declarationProblems) parts.log.warn(problem, 'a declaration may be wrong')
   }
 
   /** Aborted when it is to stop. */
@@ -68,6 +73,8 @@ export class PluginRun {
         message: 'it is not marked with ApiVersion and is not exposed',
       })),
       ...this.#permissions.problems(this.#parts.loaded.plugin.permissions ?? []),
+      ...this.#declarationProblems,
+      ...this.#unservedKinds,
       ...failures.map(shownFailure),
       ...this.#shippedProblems,
     ]
@@ -79,6 +86,7 @@ export class PluginRun {
     const { models, writes, manager, reservedDomain } = environment
     const { dir, packageVersion: version, resourcesDir, plugin } = loaded
     this.#permissions.ask(plugin.permissions ?? [], this.signal, changed)
+    void this.#followKinds()
     for (const added of this.#managed) manager?.add(added)
     await applyShippedObjects({
       plugin: plugin.name,
@@ -119,6 +127,27 @@ export class PluginRun {
   /** Stops everything, and aborts the requests of its routes. Resolves when controllers and runnables have ended. */
   async end(): Promise<void> {
     await Promise.all([this.hosted.stop(), this.withdraw()])
+  }
+
+  /** Keeps the problem of a controller that waits for a kind which this server does not serve. */
+  async #followKinds(): Promise<void> {
+    const { environment, log, changed } = this.#parts
+    for await (const _kinds of environment.kinds.follow(this.signal)) {
+      const found = this.hosted.controllers.flatMap(({ name, models }) =>
+        models
+          .filter(
+            ({ group, version, plural }) => environment.models.find(group, version, plural) === undefined,
+          )
+          .map(({ apiVersion, plural, kind }) => ({
+            source: `controller ${name}`,
+            message: `it reads ${kind}, which is not served at ${apiVersion}/${plural}, and reconciles nothing until then`,
+          })),
+      )
+      if (found.length === 0 && this.#unservedKinds.length === 0) continue
+      this.#unservedKinds = found
+      for (const problem of found) log.warn(problem, 'a controller waits for a kind')
+      changed()
+    }
   }
 
   get #managed() {

@@ -22,12 +22,30 @@ type Step =
  * @throws SyntaxError that says what is wrong
  */
 export function compileJsonPath(text: string): JsonPath {
+  const steps = stepsOf(text)
+  return root => firstValue(root, steps, 0)
+}
+
+/**
+ * Returns the names of the fields at the beginning of a path, up to its first other step.
+ * @throws SyntaxError as `compileJsonPath`
+ */
+export function leadingFields(text: string): string[] {
+  const names: string[] = []
+  for (const step of stepsOf(text)) {
+    if (step.kind !== 'field') break
+    names.push(step.name)
+  }
+  return names
+}
+
+function stepsOf(text: string): Step[] {
   if (!text.startsWith('.')) throw new SyntaxError('it must start with a dot')
   const reader = new Reader(text)
   const steps = readSteps(reader)
   if (!reader.atEnd) throw new SyntaxError(`unexpected ${JSON.stringify(reader.rest)}`)
   if (steps.length === 0) throw new SyntaxError('it must name a field')
-  return root => firstValue(root, steps, 0)
+  return steps
 }
 
 /** The text of a path, and the place up to which it has been read. */

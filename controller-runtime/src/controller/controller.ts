@@ -122,6 +122,11 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#deadlines = new DeadlineTimer(this.#clock, definition.timeoutMs, run => this.#timeOut(run))
   }
 
+  /** The kinds that it reads, its own first. */
+  get models(): readonly Model[] {
+    return [this.model, ...this.#definition.inputs.map(({ model }) => model)]
+  }
+
   get counts(): ControllerCounts {
     return this.#outcomes.counts
   }
