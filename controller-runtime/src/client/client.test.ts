@@ -104,6 +104,18 @@ describe('requests', () => {
     expect(JSON.parse(requests[2]?.body ?? '')).toEqual({ status: { phase: 'Ready' } })
   })
 
+  test('refuse a status that the server would ignore, because it is a subresource', async () => {
+    const plain = { ...stored, kind: 'PlainGadget' }
+    const { requests, client } = scripted({ body: plain }, { body: plain })
+    const status = { phase: 'Ready' }
+    const desired = { metadata: { name: 'a' }, status }
+    await expect(client.patch(Gadget, 'a', { status })).rejects.toThrow('use patchStatus')
+    await expect(client.apply(Gadget, desired)).rejects.toThrow('use applyStatus')
+    await client.patch(PlainGadget, 'a', { status })
+    await client.apply(PlainGadget, desired)
+    expect(requests).toHaveLength(2)
+  })
+
   test('send preconditions of a deletion', async () => {
     const { requests, client } = scripted({ body: stored })
     await client.delete(Gadget, 'a', {

@@ -149,6 +149,7 @@ export interface Client {
   /**
    * Changes parts of an object. If `target` is the object rather than its name, its uid is a precondition of a merge
    * patch: a newer object of the same name is left alone.
+   * @throws TypeError for a status that the server would ignore, because it is a subresource: use `patchStatus`.
    */
   patch<T extends ApiObject>(
     model: Model<T>,

@@ -1,6 +1,7 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isNotFound } from '../api/errors.ts'
 import type { UserInfo } from '../api/hooks.ts'
+import { isRecord } from '../api/is-record.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { DesiredObject, DesiredStatus, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
@@ -195,6 +196,7 @@ class TransportClient implements Client {
     patch: Patch<T>,
     options: PatchOptions = {},
   ): Promise<T> {
+    refuseStatus(model, patch, 'patchStatus')
     return this.#patch(
       model,
       objectPath(model, targetKey(model, target), this.#namespace),
@@ -250,6 +252,7 @@ class TransportClient implements Client {
     desired: DesiredObject<T>,
     options: ApplyOptions = {},
   ): Promise<T> {
+    refuseStatus(model, desired, 'applyStatus')
     return this.#apply(model, objectPath(model, targetKey(model, desired), this.#namespace), desired, options)
   }
 
@@ -360,6 +363,12 @@ interface Sent {
 
 function withKind({ apiVersion, kind }: Model, object: object): object {
   return { apiVersion, kind, ...object }
+}
+
+/** @throws TypeError if a patch or an applied object has a status that the server ignores, because it is a subresource. */
+function refuseStatus({ kind, subresources }: Model, body: unknown, instead: string): void {
+  if (!subresources.status || !isRecord(body) || body.status === undefined) return
+  throw new TypeError(`the status of ${kind} is a subresource, and is ignored here: use ${instead}`)
 }
 
 /** Adds uid and version to a merge patch; the server treats them as preconditions. */
