@@ -1,4 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { callerOf } from '@setpoint/controller-runtime/internal'
 import type { Logger, ProgramLog } from '../log/index.ts'
 import { isFaultOfSomePlugin, pluginAtFault } from '../plugins/index.ts'
 
@@ -17,8 +18,8 @@ export function handleFaults(log: ProgramLog): void {
       log.logger.error({ plugin, err: shown(error), origin }, 'a plugin did not handle an error')
     } else if (origin === 'unhandledRejection' && error instanceof ApiError) {
       log.logger.error(
-        { err: error, origin },
-        'a call to the API was refused, and its caller did not handle that',
+        { plugin: callerOf(error), err: error, origin },
+        'a call to the API was refused, and its caller neither awaited nor handled it',
       )
     } else if (isFaultOfSomePlugin(error)) {
       log.logger.error({ err: shown(error), origin }, 'an unknown plugin did not handle an error')

@@ -346,9 +346,19 @@ class TransportClient implements Client {
       user: this.#user,
       signal,
     })
-    if (response.status < 200 || response.status > 299) throw decodeError(response)
-    return response.body
+    if (response.status >= 200 && response.status <= 299) return response.body
+    const error = decodeError(response)
+    if (this.#options.plugin !== undefined) callers.set(error, this.#options.plugin)
+    throw error
   }
+}
+
+/** The plugins whose clients threw these errors. */
+const callers = new WeakMap<Error, string>()
+
+/** Returns the plugin whose client threw an error. Its stack has no frame of a caller that did not await the call. */
+export function callerOf(error: Error): string | undefined {
+  return callers.get(error)
 }
 
 /** A request before it is encoded. */

@@ -5,7 +5,7 @@
 export * from './bodies.ts'
 export * from './client.ts'
 export { type ConflictRetryOptions, conflictRetryDefaults, retryOnConflict } from './conflict-retry.ts'
-export { type ClientOptions, clientDefaults, createClient } from './create-client.ts'
+export { type ClientOptions, callerOf, clientDefaults, createClient } from './create-client.ts'
 export { MalformedEventError } from './decode.ts'
 export { type Draft, type Mutate, mutableCopy } from './draft.ts'
 export { HttpTransport, type HttpTransportOptions, httpTransportDefaults } from './http-transport.ts'

@@ -8,8 +8,12 @@ import { createOrUpdate } from './create-or-update.ts'
 import { qualifiedKey, targetKey } from './paths.ts'
 import { TransportError } from './transport.ts'
 
-/** Observes the writes of an observed client. */
-export interface WriteObserver {
+/** Observes the calls of an observed client. */
+export interface CallObserver {
+  /** Called before each call, except watches and `items`. */
+  began?(): void
+  /** Called when a call that began has settled. */
+  settled?(): void
   /** Called before each write; if it throws, the write is not sent and rejects with that error. */
   writing?(): void
   /** The write was stored as `object`; `removed` if it removed the object. */
@@ -19,7 +23,7 @@ export interface WriteObserver {
 }
 
 /**
- * Returns a client that reports writes to an observer, and ends all requests when `signal` is aborted, also those with a
+ * Returns a client that reports its calls to an observer, and ends all requests when `signal` is aborted, also those with a
  * signal of their own.
  *
  * @param fieldManager the manager of applies that name none
@@ -27,7 +31,7 @@ export interface WriteObserver {
  */
 export function observeClient(
   inner: Client,
-  observer: WriteObserver,
+  observer: CallObserver,
   signal: AbortSignal,
   fieldManager: string,
   namespace?: string,
@@ -38,9 +42,11 @@ export function observeClient(
     send: (options: O & { readonly signal: AbortSignal }) => Promise<R>,
   ): Promise<R> => {
     const linked = linkedSignal(signal, options?.signal)
+    observer.began?.()
     try {
       return await send(Object.assign({}, options, { signal: linked.signal }))
     } finally {
+      observer.settled?.()
       linked.dispose()
     }
   }

@@ -19,6 +19,7 @@ import { addFinalizer, finalizerStep, removeFinalizer } from './finalizer.ts'
 import type { InformerSource } from './inputs.ts'
 import { refuseFinalizeResult, requeueAfterMsOf, StaleCacheError } from './reconcile.ts'
 import { type ReconcileResults, ResultFanOut, resultsDefaults } from './results.ts'
+import { Rewrites, rewritesDefaults } from './rewrites.ts'
 import { Run, type RunHost } from './run.ts'
 import { type ControllerCounts, type Outcome, OutcomeHandler } from './run-outcome.ts'
 import { recordResult, withReconcileSpan } from './tracing.ts'
@@ -85,6 +86,7 @@ export class Controller<T extends ApiObject = ApiObject> {
   /** All runs that have not settled, including those that have exceeded their timeout. */
   readonly #runs = new Set<Run>()
   readonly #outcomes: OutcomeHandler
+  readonly #rewrites = new Rewrites()
   #registrations: HandlerRegistration[] = []
   #caches: ControllerCaches<T> | undefined
   /** From a start to the next standby or the stop, which abort it. */
@@ -318,6 +320,7 @@ export class Controller<T extends ApiObject = ApiObject> {
   async #dispatch(caches: ControllerCaches<T>): Promise<void> {
     const host: RunHost = {
       name: this.name,
+      model: this.model,
       client: this.#client,
       log: this.#log,
       clock: this.#clock,
@@ -418,12 +421,27 @@ export class Controller<T extends ApiObject = ApiObject> {
           await removeFinalizer(run.client, model, object, finalizer, controllerDefaults.finalizerAttempts)
         }
         return { kind: 'done', requeueAfterMs: undefined }
-      case 'reconcile':
+      case 'reconcile': {
         run.isLastAttempt = run.attempt >= (retry.maxAttempts ?? Number.POSITIVE_INFINITY)
-        return {
-          kind: 'done',
-          requeueAfterMs: requeueAfterMsOf(await this.#definition.reconcile(object, run.context())),
-        }
+        const result = await this.#definition.reconcile(object, run.context())
+        this.#warnOfMistakes(run, object.metadata.version)
+        return { kind: 'done', requeueAfterMs: requeueAfterMsOf(result) }
+      }
     }
+  }
+
+  #warnOfMistakes(run: Run, before: string): void {
+    const { ownWrite, pendingCalls } = run
+    const { key, reason } = run.item
+    if (pendingCalls > 0)
+      run.log.warn(
+        { calls: pendingCalls },
+        'reconcile has returned before its calls of the client: await them',
+      )
+    if (this.#rewrites.ended({ key, isUpdate: reason === 'updated', before, after: ownWrite }))
+      run.log.warn(
+        { runs: rewritesDefaults.runs },
+        'reconcile changes its own object in every run, which causes the next run: write only what differs',
+      )
   }
 }

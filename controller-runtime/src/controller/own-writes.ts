@@ -5,7 +5,7 @@ import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import { compareVersions } from '../api/version.ts'
 import type { Informer } from '../cache/informer.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
-import type { WriteObserver } from '../client/observed-client.ts'
+import type { CallObserver } from '../client/observed-client.ts'
 import type { Clock } from '../clock.ts'
 import { compileSelectors } from './object-selection.ts'
 
@@ -36,7 +36,7 @@ export type CaughtUp = 'already' | 'waited' | 'timedOut'
  * last write. As in KEP-5647 and java-operator-sdk. As in controller-runtime's design, the reader waits, not the writer,
  * and only for earlier writes, so writers cannot starve it. It relies on comparable versions.
  */
-export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver {
+export class OwnWrites<T extends ApiObject = ApiObject> implements CallObserver {
   readonly #informer: Informer<T>
   readonly #selects: (object: ApiObject) => boolean
   readonly #clock: Clock

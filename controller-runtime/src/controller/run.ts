@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import { objectKey } from '../api/object-key.ts'
 import type { Lister } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
-import { observeClient, type WriteObserver } from '../client/observed-client.ts'
+import { type CallObserver, observeClient } from '../client/observed-client.ts'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { RandomSource } from '../random.ts'
@@ -15,6 +16,8 @@ import type { ReconcileContext } from './reconcile.ts'
 export interface RunHost {
   /** The controller's name. */
   readonly name: string
+  /** The kind of the objects that are reconciled. */
+  readonly model: Model
   readonly client: Client
   readonly log: Logger
   readonly clock: Clock
@@ -27,7 +30,7 @@ export interface RunHost {
 }
 
 /** One run for one object. Its parts are created on first use, since most runs have nothing to do. */
-export class Run implements WriteObserver {
+export class Run implements CallObserver {
   readonly item: WorkItem
   readonly attempt: number
   /** Monotonic ms. */
@@ -41,6 +44,10 @@ export class Run implements WriteObserver {
   interrupted = false
   /** Whether the leadership guard refused the run or one of its writes. */
   lacksLeadership = false
+  /** The version of the run's last write of its own object. */
+  ownWrite: string | undefined
+  /** Calls of the client that have not settled. */
+  pendingCalls = 0
   readonly #host: RunHost
   #abort: AbortController | undefined
   #abortReason: Error | undefined
@@ -137,7 +144,18 @@ export class Run implements WriteObserver {
     }
   }
 
+  began(): void {
+    this.pendingCalls++
+  }
+
+  settled(): void {
+    this.pendingCalls--
+  }
+
   wrote(model: Model, object: ApiObject, removed: boolean): void {
+    const { group, plural } = this.#host.model
+    if (model.group === group && model.plural === plural && objectKey(object.metadata) === this.item.key)
+      this.ownWrite = object.metadata.version
     this.#host.wrote(model, object, removed)
   }
 
