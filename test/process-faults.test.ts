@@ -97,8 +97,9 @@ describe('an unhandled error', () => {
     const { program, api } = await start()
     await api.get(`${routes}/forgotten`)
     await eventually(() => {
-      const [line] = linesOf(program, 'its caller did not handle')
-      expect(line).toMatchObject({ level: 50, err: { message: expect.stringContaining('absent') } })
+      const [line] = linesOf(program, 'its caller neither awaited nor handled it')
+      const err = { message: expect.stringContaining('absent') }
+      expect(line).toMatchObject({ level: 50, plugin: 'faulty', err })
     })
     expect((await api.get('/livez')).status).toBe(200)
   })

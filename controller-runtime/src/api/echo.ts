@@ -31,3 +31,8 @@ export function quote(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(cut(value, echoedCharacters))
   return cut(JSON.stringify(value) ?? 'undefined', echoedCharacters)
 }
+
+/** Returns a value that should be a number, as a message shows it: a text is told from the number that it looks like. */
+export function shownNumber(value: unknown): string {
+  return typeof value === 'string' ? `the string ${JSON.stringify(shorten(value, 100))}` : String(value)
+}

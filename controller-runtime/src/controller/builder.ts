@@ -1,4 +1,5 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
+import { shownNumber } from '../api/echo.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
@@ -198,10 +199,11 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
     if (options.rate !== undefined) refuseUnknownKeys(options.rate, rateKeys, 'rate of retry')
     const { maxAttempts, backoffBaseMs, backoffMaxMs } = options
     if (maxAttempts !== undefined && (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1)) {
-      throw new TypeError(`maxAttempts must be an integer from 1, is ${maxAttempts}`)
+      throw new TypeError(`maxAttempts must be an integer from 1, is ${shownNumber(maxAttempts)}`)
     }
     for (const [name, ms] of Object.entries({ backoffBaseMs, backoffMaxMs })) {
-      if (ms !== undefined && !(ms > 0)) throw new TypeError(`${name} must be above 0, is ${ms}`)
+      if (ms !== undefined && !isAboveZero(ms))
+        throw new TypeError(`${name} must be a number above 0, is ${shownNumber(ms)}`)
     }
     // Throws here rather than in the controller if the rate is invalid.
     if (options.rate !== undefined) new TokenBucket(options.rate.perSecond, options.rate.burst)
@@ -223,7 +225,7 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
    * worker is freed. The object stays locked until the run settles.
    */
   timeoutMs(ms: number): this {
-    if (typeof ms !== 'number' || !(ms > 0)) throw new TypeError(`timeoutMs must be above 0, is ${ms}`)
+    if (!isAboveZero(ms)) throw new TypeError(`timeoutMs must be a number above 0, is ${shownNumber(ms)}`)
     this.#timeoutMs = ms
     return this
   }
@@ -267,4 +269,9 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
 function callable<F>(method: string, value: F): F {
   if (typeof value !== 'function') throw new TypeError(`${method} must be given a function`)
   return value
+}
+
+/** Plain JavaScript may pass a text. */
+function isAboveZero(value: unknown): value is number {
+  return typeof value === 'number' && value > 0
 }

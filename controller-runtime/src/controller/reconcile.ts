@@ -1,4 +1,5 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
+import { shownNumber } from '../api/echo.ts'
 import { isRecord } from '../api/is-record.ts'
 import { type KeysOf, unknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
@@ -58,7 +59,7 @@ export function requeueAfterMsOf(result: unknown): number | undefined {
   const { requeueAfterMs: ms } = result
   if (ms === undefined) return undefined
   if (typeof ms !== 'number' || !(ms >= 0)) {
-    throw new TypeError(`requeueAfterMs must be a number of at least 0, is ${String(ms)}`)
+    throw new TypeError(`requeueAfterMs must be a number of at least 0, is ${shownNumber(ms)}`)
   }
   return ms
 }

@@ -1,3 +1,4 @@
+import { shownNumber } from '../api/echo.ts'
 import { isRecord } from '../api/is-record.ts'
 import { refuseUnknownKeys } from '../api/known-keys.ts'
 import type { ApiObject } from '../api/object.ts'
@@ -47,7 +48,8 @@ export type Source<T extends ApiObject = ApiObject> =
 export function every(
   ms: number,
 ): (signal: AbortSignal, context: SourceContext) => AsyncIterable<SourceItem> {
-  if (!(ms > 0)) throw new TypeError(`the interval must be above 0, is ${ms}`)
+  if (typeof ms !== 'number' || !(ms > 0))
+    throw new TypeError(`the interval must be a number above 0, is ${shownNumber(ms)}`)
   return async function* (signal, { clock, objects }) {
     for (;;) {
       await sleep(clock, ms, signal)

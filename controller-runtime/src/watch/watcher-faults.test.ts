@@ -294,10 +294,16 @@ describe('pauses', () => {
     await ended
   })
 
-  test('a lasting refusal logs a warning at once', async () => {
+  test('a lasting refusal logs a warning at once, and one a minute', async () => {
     const { warnings, clock, abort, ended } = refused(new ApiError('Forbidden', 'you may not'))
     await eventually(() => clock.pendingTimers === 1)
     expect(warnings).toEqual(['watch failed, reopening'])
+    while (clock.monotonic() + 1_000 < watcherDefaults.repeatedWarningMs) await passPause(clock)
+    expect(warnings).toHaveLength(1)
+    await passPause(clock)
+    while (clock.monotonic() < watcherDefaults.repeatedWarningMs) await passPause(clock)
+    await eventually(() => clock.pendingTimers === 1)
+    expect(warnings).toHaveLength(2)
     abort.abort()
     await ended
   })

@@ -1,3 +1,4 @@
+import { errorMessage } from '../api/error-message.ts'
 import { ApiError, isExpired } from '../api/errors.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
@@ -35,6 +36,8 @@ export const watcherDefaults = Object.freeze({
   slowListWarningMs: 10_000,
   /** Warns if the server cannot be reached for this long. */
   awayWarningMs: 10_000,
+  /** Warns of the same failure again after this long. In between it is logged at the level debug. */
+  repeatedWarningMs: 60_000,
   /** Reconnects and lists again after this long without an initial event. */
   stalledListMs: 60_000,
 })
@@ -153,6 +156,8 @@ export class Watcher<T extends ApiObject = ApiObject> {
   readonly #counts = { opened: 0, replaced: 0, malformed: 0, outOfDate: 0 }
   /** Monotonic ms since when every attempt has found the server unreachable. */
   #awaySince: number | undefined
+  /** The latest failure that was logged as a warning, and its monotonic ms. */
+  #warned: { readonly text: string; readonly at: number } | undefined
 
   /** @throws TypeError for an unknown option: a misspelled selector would select every object. */
   constructor(client: WatchSource<NoInfer<T>>, model: Model<T>, options: WatcherOptions = {}) {
@@ -337,7 +342,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     else if (next.phase === 'empty' && isExpired(why)) {
       this.#log.info(fields, 'watch expired, listing again')
     } else if (this.#isBrieflyAway(why)) this.#log.debug(fields, 'server is not ready, reopening the watch')
-    else this.#log.warn(fields, 'watch failed, reopening')
+    else this.#log[this.#isRepeated(why) ? 'debug' : 'warn'](fields, 'watch failed, reopening')
     await sleep(this.#clock, delayMs, signal)
     return [next]
   }
@@ -347,6 +352,16 @@ export class Watcher<T extends ApiObject = ApiObject> {
     const now = this.#clock.monotonic()
     this.#awaySince = isServerAway(why) ? (this.#awaySince ?? now) : undefined
     return this.#awaySince !== undefined && now - this.#awaySince < watcherDefaults.awayWarningMs
+  }
+
+  /** Returns true if the failure has been logged a short while ago. It may last, and fail every attempt. */
+  #isRepeated(why: unknown): boolean {
+    const now = this.#clock.monotonic()
+    const failure = errorMessage(why)
+    const { text, at } = this.#warned ?? {}
+    if (text === failure && at !== undefined && now - at < watcherDefaults.repeatedWarningMs) return true
+    this.#warned = { text: failure, at: now }
+    return false
   }
 }
 
