@@ -91,6 +91,18 @@ describe('an error', () => {
   })
 })
 
+describe('the type of an error', () => {
+  it('is its own name, also of a cause, whatever a bundler calls its class', () => {
+    const { stream, logger } = open()
+    class _ApiError extends Error {
+      override readonly name = 'ApiError'
+    }
+    logger.warn({ err: new _ApiError('outer', { cause: new _ApiError('inner') }) }, 'failed')
+    stream.read()
+    expect(stream.lines[0]?.err).toMatchObject({ type: 'ApiError', cause: { type: 'ApiError' } })
+  })
+})
+
 describe('a warning or error that repeats', () => {
   it('is written a bounded number of times in a window, then summarized', async () => {
     const { stream, clock, log, logger } = open()

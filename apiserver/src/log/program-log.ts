@@ -1,4 +1,5 @@
 import type { Clock } from '@setpoint/controller-runtime'
+import { isRecord } from '@setpoint/controller-runtime/api'
 import { type Logger as Pino, pino } from 'pino'
 import { LogOutput, type LogStream } from './log-output.ts'
 import { RepeatLimit } from './repeat-limit.ts'
@@ -86,9 +87,22 @@ function sourceOf(logger: Pino): Record<string, unknown> {
 
 /**
  * Returns an error with its stack and its causes, unless it is an outage. The message of an error of ours includes its
- * cause's; pino's default serializer would append that again.
+ * cause's; pino's default serializer would append that again. The type is the error's own name, because a bundler may
+ * rename its class.
  */
 function serializeError(error: Error): object {
   const isOutage = error instanceof Error && 'isOutage' in error && error.isOutage === true
-  return isOutage ? { type: error.name, message: error.message } : pino.stdSerializers.errWithCause(error)
+  if (isOutage) return { type: error.name, message: error.message }
+  const serialized = pino.stdSerializers.errWithCause(error)
+  nameTypes(serialized)
+  return serialized
+}
+
+/** Sets the types of a serialized error and its causes to the errors' own names. */
+function nameTypes(serialized: unknown): void {
+  if (!isRecord(serialized)) return
+  const { raw, cause } = serialized
+  // Anything can be thrown, and have an invalid name.
+  if (raw instanceof Error && typeof raw.name === 'string') Object.assign(serialized, { type: raw.name })
+  nameTypes(cause)
 }
