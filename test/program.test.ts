@@ -87,6 +87,15 @@ describe('the program', () => {
       expect(await server.kill(signal)).toMatchObject({ code: 0, signal: null })
     })
 
+    it('keeps serving on SIGUSR1, without the inspector of Node.js', async () => {
+      const server = await start({ env: { NODE_OPTIONS: '--inspect-port=127.0.0.1:0' } })
+      process.kill(server.pid, 'SIGUSR1')
+      expect((await new Api(server.url).get('/livez')).text).toBe('ok')
+      const { code, stderr } = await server.kill('SIGTERM')
+      expect(code).toBe(0)
+      expect(stderr).not.toContain('Debugger listening')
+    })
+
     it('closes watches with 1001 on SIGTERM, and exits even if clients keep connections open', async () => {
       const server = await start()
       const watches = await Promise.all(
