@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -20,6 +20,7 @@ describe('the log of the program', () => {
     const setup = `plugin.routes('api.noisy.example.com/v1', r => r
       .get('/fill', async ({ log }) => { for (let at = 0; at < 100; at++) log.info({ at, text: 'x'.repeat(20_000) }, 'filling'); return { body: {} } })
       .get('/warn', async () => { process.emitWarning('slow disk'); process.emitWarning('old call', 'DeprecationWarning'); return { body: {} } })
+      .get('/exit', async () => process.exit(3))
       .get('/fail', async () => { throw new Error('on purpose') }))`
     plugin = await writePlugin({ 'index.js': pluginModule('noisy', { setup }) })
   })
@@ -82,10 +83,43 @@ describe('the log of the program', () => {
     expect(stderr).not.toContain('old call')
   })
 
-  it('is complete at the exit', async () => {
-    const { program } = await start()
+  it('begins with the versions and the settings, and ends with the reason of the exit', async () => {
+    const file = join(dir, 'setpoint.yaml')
+    await writeFile(file, 'lease: mine\n')
+    const { program } = await start({ args: ['--config', file] })
     const { stderr } = await program.kill('SIGTERM')
-    expect(stderr.trimEnd().split('\n').at(-1)).toContain('"msg":"stopped"')
+    const lines = stderr.trimEnd().split('\n')
+    expect(fieldsOf(JSON.parse(lines[0] ?? ''))).toMatchObject({
+      level: 30,
+      msg: 'starting',
+      version: '0.1.0',
+      node: process.version,
+      config: file,
+      role: 'all',
+      listen: '127.0.0.1:0',
+      tls: false,
+      authentication: [],
+      plugins: [plugin],
+      store: { kind: 'embedded', dataDir: expect.stringContaining(dir) },
+    })
+    expect(lines.at(-2)).toContain('"msg":"stopped"')
+    expect(fieldsOf(JSON.parse(lines.at(-1) ?? ''))).toMatchObject({
+      msg: 'exiting',
+      reason: 'SIGTERM',
+      code: 0,
+    })
+  })
+
+  it('says at its end that a plugin has called process.exit()', async () => {
+    const { program, api } = await start()
+    await api.get(`${routes}/exit`).catch(() => {})
+    const { code, stderr } = await program.ended
+    expect(code).toBe(3)
+    expect(fieldsOf(JSON.parse(stderr.trimEnd().split('\n').at(-1) ?? ''))).toMatchObject({
+      msg: 'exiting',
+      reason: 'process.exit() was called',
+      code: 3,
+    })
   })
 
   it('repeats a failure caused by requests only a bounded number of times', async () => {

@@ -66,6 +66,7 @@ test('a server whose port is in use says so in one line', async () => {
     expect(code).toBe(1)
     expect(stderr).toContain(`setpoint: cannot listen on ${listen}: the port is in use`)
     expect(stderr).not.toContain('EADDRINUSE')
+    expect(stderr).toMatch(/"reason":"failed to start","code":1,"msg":"exiting"}\n$/)
   } finally {
     await first.stop()
     await rm(dataDir, { recursive: true })

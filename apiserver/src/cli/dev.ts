@@ -1,10 +1,12 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { ProgramLog } from '../log/index.ts'
 import type { PluginSource } from '../plugins/index.ts'
+import type { DevCommand } from './flags.ts'
 import { FolderWatch } from './folder-watch.ts'
 import type { ServerOptions } from './options.ts'
 import { runUntilStopped, type Started } from './serve.ts'
 import { startServer } from './server.ts'
+import { settingsInShort } from './settings-in-short.ts'
 import { TypeScriptBuild } from './typescript-build.ts'
 
 export const devDefaults = Object.freeze({
@@ -12,21 +14,15 @@ export const devDefaults = Object.freeze({
   shownComplaints: 20,
 })
 
-/** The command line of `setpoint dev`. */
-interface DevOptions {
-  readonly options: ServerOptions
-  readonly plugin: PluginSource
-  readonly warnings: readonly string[]
-}
-
 /**
  * Serves with the plugin in a folder until a signal asks to stop. Compiles and reloads the plugin when one of its files
  * changes. If that fails, the code that ran before keeps running.
  *
  * @throws the errors of the start
  */
-export function dev({ options, plugin, warnings }: DevOptions): Promise<void> {
-  return runUntilStopped(options, warnings, programLog => start(options, plugin, programLog))
+export function dev({ options, configFile, plugin, warnings }: DevCommand): Promise<void> {
+  const about = { options, settings: settingsInShort(options, configFile), warnings }
+  return runUntilStopped(about, programLog => start(options, plugin, programLog))
 }
 
 async function start(options: ServerOptions, plugin: PluginSource, programLog: ProgramLog): Promise<Started> {

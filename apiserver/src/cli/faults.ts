@@ -9,8 +9,10 @@ import { isFaultOfSomePlugin, pluginAtFault } from '../plugins/index.ts'
  *
  * A call to the API that is not awaited rejects with an ApiError whose stack has no frame of the caller. It is a
  * response, not a fault of the server, so the process goes on.
+ *
+ * @param exiting called before a fault ends the process
  */
-export function handleFaults(log: ProgramLog): void {
+export function handleFaults(log: ProgramLog, exiting: () => void): void {
   // Node raises unhandled rejections as exceptions too, as long as no other listener takes them.
   process.on('uncaughtException', (error: unknown, origin) => {
     const plugin = pluginAtFault(error)
@@ -24,6 +26,7 @@ export function handleFaults(log: ProgramLog): void {
     } else if (isFaultOfSomePlugin(error)) {
       log.logger.error({ err: shown(error), origin }, 'an unknown plugin did not handle an error')
     } else {
+      exiting()
       log.logger.fatal({ err: error, origin }, 'uncaught exception, exiting')
       void log.flush().then(() => process.exit(1))
     }

@@ -29,6 +29,8 @@ export const configFlag = value({
 
 /** The settings of a command: flags, environment variables and the configuration file, in this order. */
 export class Settings {
+  /** Path of the configuration file, as it was given. */
+  readonly configFile: string | undefined
   /** `plugins` of the configuration file. */
   readonly plugins: ConfigFile['plugins']
   /** `oidc` of the configuration file. */
@@ -63,6 +65,7 @@ export class Settings {
     const configFile = taken.includes(configFlag) ? this.optional(configFlag) : undefined
     const accepted = taken.filter(flag => flag !== configFlag)
     const config = configFile && readConfigFile(configFile, accepted)
+    this.configFile = configFile?.path
     this.plugins = config?.plugins ?? {}
     this.issuers = config?.issuers
     if (config !== undefined) this.#sources = [...this.#sources, flag => config.flags.get(flag)]

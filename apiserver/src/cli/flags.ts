@@ -26,21 +26,26 @@ import type {
 } from './options.ts'
 import type { ServerConnection } from './server-transport.ts'
 
+export interface ServeCommand {
+  readonly command: 'serve'
+  readonly options: ServeOptions
+  /** Path of the configuration file, as it was given. */
+  readonly configFile: string | undefined
+  /** Warnings for the log, such as unknown environment variables. */
+  readonly warnings: readonly string[]
+}
+
+export interface DevCommand extends Omit<ServeCommand, 'command'> {
+  readonly command: 'dev'
+  /** The options of the server. They name the same plugin. */
+  readonly options: ServerOptions
+  readonly plugin: PluginSource
+}
+
 /** The command to run. */
 export type CommandLine =
-  | {
-      readonly command: 'serve'
-      readonly options: ServeOptions
-      /** Warnings for the log, such as unknown environment variables. */
-      readonly warnings: readonly string[]
-    }
-  | {
-      readonly command: 'dev'
-      /** The options of the server. They name the same plugin. */
-      readonly options: ServerOptions
-      readonly plugin: PluginSource
-      readonly warnings: readonly string[]
-    }
+  | ServeCommand
+  | DevCommand
   | { readonly command: 'token'; readonly options: TokenOptions }
   | { readonly command: 'service-account-token'; readonly options: ServiceAccountTokenOptions }
   | { readonly command: 'kubeconfig'; readonly options: KubeconfigOptions }
@@ -68,12 +73,12 @@ export function parseCommandLine(
     return { command: parsed.command, options: serviceAccountTokenOptions(settings, parsed.account) }
   if (parsed.command === 'kubeconfig')
     return { command: parsed.command, options: kubeconfigOptions(settings) }
-  const warnings = strayVariables(env)
+  const shared = { configFile: settings.configFile, warnings: strayVariables(env) }
   if (parsed.command === 'serve')
-    return { command: parsed.command, options: serveOptions(settings, env), warnings }
+    return { command: parsed.command, options: serveOptions(settings, env), ...shared }
   const plugin = readPluginSource(parsed.dir, readFile)
   if (plugin.kind !== 'folder') throw new UsageError(`${quote(parsed.dir)} is not the folder of a plugin`)
-  return { command: parsed.command, options: devOptions(settings, plugin, env), plugin, warnings }
+  return { command: parsed.command, options: devOptions(settings, plugin, env), plugin, ...shared }
 }
 
 /** @throws UsageError */

@@ -13,7 +13,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     const commandLine = parseCommandLine(argv, process.env)
     if (commandLine.command === 'serve') {
       const { serve } = await import('./serve.ts')
-      await serve(commandLine.options, commandLine.warnings)
+      await serve(commandLine)
     } else if (commandLine.command === 'dev') {
       const { dev } = await import('./dev.ts')
       await dev(commandLine)

@@ -2,33 +2,58 @@ import { once } from 'node:events'
 import { requireDescriptors } from '../http/index.ts'
 import { ProgramLog } from '../log/index.ts'
 import { checkSource, PluginLoadError } from '../plugins/index.ts'
+import { programVersion } from '../program-version.ts'
 import { startControllers } from './controllers.ts'
 import { exitCodes } from './exit-codes.ts'
 import { handleFaults, logWarnings } from './faults.ts'
+import type { ServeCommand } from './flags.ts'
 import { UsageError } from './flags-values.ts'
 import type { LogOptions, ServeOptions } from './options.ts'
 import { startServer } from './server.ts'
+import { settingsInShort } from './settings-in-short.ts'
 
 /** Serves until a signal asks to stop. @throws the errors of the start */
-export async function serve(options: ServeOptions, warnings: readonly string[]): Promise<void> {
+export async function serve({ options, configFile, warnings }: ServeCommand): Promise<void> {
   await checkPlugins(options)
-  await runUntilStopped(options, warnings, (programLog, stopAsked) => start(options, programLog, stopAsked))
+  const about = { options, settings: settingsInShort(options, configFile), warnings }
+  await runUntilStopped(about, (programLog, stopAsked) => start(options, programLog, stopAsked))
 }
 
-/** Runs what `start` returns until a signal asks to stop, then ends the process. @throws the errors of `start` */
+/** A command that runs until it is stopped. */
+interface LastingCommand {
+  readonly options: LogOptions
+  /** For the first line of the log, without secrets. */
+  readonly settings: object
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Runs what `start` returns until a signal asks to stop, then ends the process. The log begins with the versions and the
+ * settings, and ends with the reason of the exit.
+ * @throws the errors of `start`
+ */
 export async function runUntilStopped(
-  options: LogOptions,
-  warnings: readonly string[],
+  { options, settings, warnings }: LastingCommand,
   start: (programLog: ProgramLog, stopAsked: AbortSignal) => Promise<Started>,
 ): Promise<void> {
   requireDescriptors()
   const programLog = openLog(options)
   const log = programLog.logger
+  log.info({ version: programVersion(), node: process.version, ...settings }, 'starting')
   for (const warning of warnings) log.warn({}, warning)
-  handleFaults(programLog)
+  let reason = 'process.exit() was called'
+  process.once('exit', code => log.info({ reason, code }, 'exiting'))
+  handleFaults(programLog, () => {
+    reason = 'uncaught exception'
+  })
   logWarnings(log)
-  const signals = new StopSignals()
-  const { line, running } = await start(programLog, signals.stop)
+  const signals = new StopSignals(signal => {
+    reason = signal
+  })
+  const { line, running } = await start(programLog, signals.stop).catch(error => {
+    reason = 'failed to start'
+    throw error
+  })
   // Without a reader of the line, the server still serves.
   process.stdout.on('error', () => {})
   process.stdout.write(`${line}\n`)
@@ -104,16 +129,21 @@ class StopSignals {
   // Until something runs, the second signal ends the process.
   #force: () => void = () => process.exit(exitCodes.failure)
 
-  constructor() {
+  /** @param received called with each signal, before it has an effect */
+  constructor(received: (signal: NodeJS.Signals) => void) {
     let count = 0
-    const onSignal = () => {
+    const onSignal = (signal: NodeJS.Signals) => {
+      received(signal)
       count++
       if (count === 1) this.#stop.abort()
       else if (count === 2) this.#force()
       else process.exit(exitCodes.failure)
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
-    process.on('SIGHUP', () => this.#stop.abort())
+    process.on('SIGHUP', signal => {
+      received(signal)
+      this.#stop.abort()
+    })
   }
 
   /** Aborts with the first signal. */

@@ -17,7 +17,8 @@ export async function serviceAccountToken(options: ServiceAccountTokenOptions): 
   const { output } = options
   if (output?.isRenewed === true) {
     const { runUntilStopped } = await import('./serve.ts')
-    await runUntilStopped(options, [], ({ logger }) =>
+    const { server } = options
+    await runUntilStopped({ options, settings: { server }, warnings: [] }, ({ logger }) =>
       Promise.resolve(keepToken(options, output.path, logger)),
     )
     return
