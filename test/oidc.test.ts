@@ -74,10 +74,10 @@ describe('with OpenID Connect issuers', () => {
     expect(await refuse(await second.token('eve'))).toBe('the e-mail address in the token is not verified')
   })
 
-  it.each<[string, object, string]>([
+  it.each<[string, object, string | RegExp]>([
     ['has expired', { exp: nowSeconds() - 1 }, 'the token has expired'],
     ['never expires', {}, 'the claim exp of the token is missing or invalid'],
-    ['is not valid yet', { nbf: nowSeconds() + 600 }, 'the token is not valid yet'],
+    ['is not valid yet', { nbf: nowSeconds() + 600 }, /^the token is not valid yet: its time is \d+ s ahead/],
     ['is for another audience', { aud: 'other' }, 'the token is for another audience'],
     ['is for no audience', { aud: undefined }, 'the token is for another audience'],
     ['names no user', { sub: undefined }, 'the token has no text in the claim "sub" for the user'],
@@ -89,7 +89,9 @@ describe('with OpenID Connect issuers', () => {
     ],
   ])('a token that %s is refused', async (which, claims, message) => {
     const exp = which === 'never expires' ? {} : { exp: nowSeconds() + 3_600 }
-    expect(await refuse(await first.sign({ ...exp, ...claims }))).toBe(message)
+    const refused = await refuse(await first.sign({ ...exp, ...claims }))
+    if (message instanceof RegExp) expect(refused).toMatch(message)
+    else expect(refused).toBe(message)
   })
 
   it('the clock of an issuer may be 5 minutes ahead', async () => {

@@ -196,6 +196,19 @@ describe('the token of a service account', () => {
     await expect(two.authenticate(token)).rejects.toEqual(refused(401, 'expired'))
   })
 
+  it('of a server whose clock is more than a minute ahead is refused with the difference', async () => {
+    const behind = new FakeClock(clock.now() - 60_000)
+    const slow = new TestServer(storage, behind)
+    await slow.start()
+    const token = await one.token('robot')
+    await slow.authenticate(token)
+    behind.jump(-60_000)
+    await expect(slow.authenticate(await one.token('robot'))).rejects.toEqual(
+      refused(401, 'its time is 120 s ahead of the clock of this server'),
+    )
+    await slow.stop()
+  })
+
   it('is for the audiences that were asked for', async () => {
     const token = await one.token('robot', { audiences: ['vault', 'registry'] })
     await expect(two.authenticate(token)).rejects.toEqual(refused(401, 'another audience'))

@@ -98,7 +98,7 @@ export class ServiceAccountTokens implements TokenIssuer {
       currentDate: new Date(now),
       requiredClaims: ['exp', 'sub', 'jti'],
     }).catch(error => {
-      throw tokenProblem(error)
+      throw tokenProblem(error, now)
     })
     const expiresAt = (payload.exp ?? 0) * 1000
     if (expiresAt <= now) throw tokenExpired()

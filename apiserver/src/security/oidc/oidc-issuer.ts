@@ -74,7 +74,7 @@ export class OidcIssuer implements TokenIssuer {
       currentDate: new Date(now),
       requiredClaims: ['exp'],
     }).catch(error => {
-      throw tokenProblem(error)
+      throw tokenProblem(error, now)
     })
     const expiresAt = (payload.exp ?? 0) * 1000
     if (expiresAt <= now) throw tokenExpired()
