@@ -10,13 +10,11 @@
  *
  * The settings are those of the SDK's `TargetPolicy`, which decides what probes may request.
  *
- * `UPTIME_JOURNAL_DIR` names the folder of the journal; by default it is in the temporary folder. (The prefix `SETPOINT_`
- * is reserved for the server, which warns about unknown settings.)
+ * `UPTIME_JOURNAL_DIR` names the folder of the journal. (The prefix `SETPOINT_` is reserved for the server, which warns about
+ * unknown settings.)
  */
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { definePlugin, type Plugin, TargetPolicy, targetSettings } from '@setpoint/controller-runtime'
-import { Journal } from './journal.ts'
+import { Journal, journalFolder } from './journal.ts'
 import { Probe } from './probe.ts'
 import { superviseProbes } from './reconciler.ts'
 import { handleSummary } from './summary.ts'
@@ -39,4 +37,4 @@ export function uptime(journal: Journal): Plugin {
   })
 }
 
-export default uptime(new Journal(process.env.UPTIME_JOURNAL_DIR || join(tmpdir(), 'setpoint-uptime')))
+export default uptime(new Journal(journalFolder(process.env)))

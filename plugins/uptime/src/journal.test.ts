@@ -2,7 +2,7 @@ import { appendFile, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { Journal, type JournalEntry } from './journal.ts'
+import { Journal, type JournalEntry, journalFolder } from './journal.ts'
 
 let folder: string
 
@@ -86,4 +86,10 @@ test('a uid that would escape the folder is rejected', async () => {
   await expect(journal.note('../uid', change(1, 'Up'))).rejects.toThrow('not a uid')
   await expect(journal.remove('../uid')).rejects.toThrow('not a uid')
   expect(await readdir(folder)).toEqual([])
+})
+
+test('each user has a folder of their own, unless UPTIME_JOURNAL_DIR names one', () => {
+  expect(journalFolder({}, 1000)).toBe(join(tmpdir(), 'setpoint-uptime-1000'))
+  expect(journalFolder({}, 1001)).not.toBe(journalFolder({}, 1000))
+  expect(journalFolder({ UPTIME_JOURNAL_DIR: '/srv/journal' })).toBe('/srv/journal')
 })

@@ -1,4 +1,5 @@
 import { appendFile, mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export const journalDefaults = Object.freeze({
@@ -17,6 +18,17 @@ export interface JournalEntry {
   readonly from: string | null
   readonly to: string
   readonly message: string
+}
+
+/**
+ * Returns `UPTIME_JOURNAL_DIR`, or by default a folder of this user in the temporary folder, which users may share.
+ * @param user undefined on Windows, where each user has a temporary folder of their own
+ */
+export function journalFolder(
+  { UPTIME_JOURNAL_DIR: given }: Readonly<Record<string, string | undefined>>,
+  user = process.getuid?.(),
+): string {
+  return given || join(tmpdir(), user === undefined ? 'setpoint-uptime' : `setpoint-uptime-${user}`)
 }
 
 /**
