@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createClient, defineModel, HttpTransport, Informer, Watcher } from '@setpoint/controller-runtime'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { Api } from './support/api.ts'
+import { Api, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { freePort } from './support/ports.ts'
 import { type Running, runProgram, spawnProgram } from './support/server.ts'
@@ -154,6 +154,37 @@ test('a broken edit leaves the old code running and names the place; the next ed
   await expect.poll(() => site('news')).toContain('<h2>news</h1>')
 })
 
+test('an error is shown with its lines of source in the terminal, and explained in the 500', async () => {
+  await createPlugin()
+  await edit(
+    'src/site.js',
+    'const file = fileOf',
+    "if (page.metadata.name === 'bad') throw new Error('no page')\n      const file = fileOf",
+  )
+  await edit(
+    'src/page.js',
+    'schema: {',
+    "validate: page => (page.spec.title === 'odd' ? true : []),\n  schema: {",
+  )
+  const { server, api } = await start()
+  await createPage(api, 'bad')
+  await server.says(
+    /^ {4}src\/site\.js:\d+\n( +\d+ \|.*\n)+ {4}> \d+ \| +if \(page\.metadata\.name === 'bad'\)/m,
+    'stderr',
+  )
+  const { message } = refusalOf(await api.post(pagesPath, pageBody('odd')), 500, 'InternalError')
+  expect(message).toMatch(/hook of plugin "shop" failed[\s\S]*\n\nit must return an array of violations/)
+})
+
+test('a changed test does not reload the plugin', async () => {
+  await createPlugin()
+  const { server } = await start()
+  await edit('src/plugin.test.js', 'import', '// Changed.\nimport')
+  await edit('src/site.js', '<h1>', '<h2>')
+  await expect.poll(() => site('welcome')).toContain('<h2>Welcome</h1>')
+  expect(server.stderr.match(/files=.*/g)).toEqual(['files=["src/site.js"]'])
+})
+
 test('a plugin that is broken at the start is started by the edit that repairs it', async () => {
   await createPlugin()
   await edit('src/site.js', 'return `', 'return = `')
@@ -172,6 +203,18 @@ describe('a plugin in TypeScript', () => {
     await expect.poll(() => site('welcome')).toContain('<h1>Welcome</h1>')
     await edit('src/site.ts', '<h1>', '<h2>')
     await expect.poll(() => site('welcome')).toContain('<h2>Welcome</h1>')
+  })
+
+  test('has stacks and lines of source of what its author wrote', async () => {
+    await install()
+    await edit(
+      'src/site.ts',
+      'const file =',
+      "const bad: string = 'no page'\n      throw new Error(bad)\n      const file =",
+    )
+    const { server } = await start()
+    await server.says(/^ {8}at .*src\/site\.ts:\d+:\d+\)?$/m, 'stderr')
+    await server.says(/^ {4}src\/site\.ts:\d+\n[\s\S]*> \d+ \| +throw new Error\(bad\)$/m, 'stderr')
   })
 
   test('keeps running after an error of the compiler, which is printed with its place', async () => {

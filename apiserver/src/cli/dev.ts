@@ -1,6 +1,6 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { ProgramLog } from '../log/index.ts'
-import type { PluginSource } from '../plugins/index.ts'
+import { codeFrameOf, explainFault, type PluginSource } from '../plugins/index.ts'
 import type { DevCommand } from './flags.ts'
 import { FolderWatch } from './folder-watch.ts'
 import type { ServerOptions } from './options.ts'
@@ -21,7 +21,14 @@ export const devDefaults = Object.freeze({
  * @throws the errors of the start
  */
 export function dev({ options, configFile, plugin, warnings }: DevCommand): Promise<void> {
-  const about = { options, settings: settingsInShort(options, configFile), warnings }
+  // Stacks of compiled code name the lines of its sources.
+  process.setSourceMapsEnabled(true)
+  const about = {
+    options,
+    settings: settingsInShort(options, configFile),
+    warnings,
+    frameOf: (error: Error) => codeFrameOf(error, plugin.path),
+  }
   return runUntilStopped(about, programLog => start(options, plugin, programLog))
 }
 
@@ -42,7 +49,9 @@ async function start(options: ServerOptions, plugin: PluginSource, programLog: P
     },
     failed: (err, folder) => log.warn({ err, dir: folder }, 'failed to watch a folder for changes'),
   })
-  const starting = compile(build, log).then(() => startServer(options, log, () => programLog.losses))
+  const losses = () => programLog.losses
+  const explain = (error: unknown) => explainFault(error, dir)
+  const starting = compile(build, log).then(() => startServer(options, log, losses, undefined, explain))
   const server = await starting.catch((error: unknown) => {
     watch.close()
     throw error

@@ -48,6 +48,14 @@ test('a changed, a new and a removed source file are reported, in subfolders too
   await becomes('src/lib/changed.js', 'src/lib/removed.js', 'new.yaml')
 })
 
+test('a changed test is not reported, because the plugin does not load it', async () => {
+  await open()
+  await write('a.test.ts')
+  await write('b.spec.js')
+  await write('marker.js')
+  await becomes('marker.js')
+})
+
 test('a new folder is watched', async () => {
   await open()
   await mkdir(join(dir, 'new'))

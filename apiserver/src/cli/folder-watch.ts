@@ -144,6 +144,7 @@ export class FolderWatch {
   }
 }
 
+/** Returns true for a file that the plugin may load, which tests are not. */
 function isSource(path: string): boolean {
-  return folderWatchDefaults.extensions.includes(extname(path))
+  return folderWatchDefaults.extensions.includes(extname(path)) && !/\.(test|spec)\.[cm]?[jt]s$/.test(path)
 }

@@ -25,6 +25,8 @@ interface LastingCommand {
   /** For the first line of the log, without secrets. */
   readonly settings: object
   readonly warnings: readonly string[]
+  /** Returns the lines of source where an error was thrown, for the log. Default: none. */
+  readonly frameOf?: (error: Error) => string | undefined
 }
 
 /**
@@ -33,11 +35,11 @@ interface LastingCommand {
  * @throws the errors of `start`
  */
 export async function runUntilStopped(
-  { options, settings, warnings }: LastingCommand,
+  { options, settings, warnings, frameOf }: LastingCommand,
   start: (programLog: ProgramLog, stopAsked: AbortSignal) => Promise<Started>,
 ): Promise<void> {
   requireDescriptors()
-  const programLog = openLog(options)
+  const programLog = openLog(options, frameOf)
   const log = programLog.logger
   log.info({ version: programVersion(), node: process.version, ...settings }, 'starting')
   for (const warning of warnings) log.warn({}, warning)
@@ -91,7 +93,7 @@ interface Stoppable {
   stop(options?: { readonly force?: boolean }): Promise<void>
 }
 
-function openLog({ logLevel, logFormat }: LogOptions): ProgramLog {
+function openLog({ logLevel, logFormat }: LogOptions, frameOf: LastingCommand['frameOf']): ProgramLog {
   const isTerminal = process.stderr.isTTY
   // A reader that has gone shows in the callback of the write.
   process.stderr.on('error', () => {})
@@ -101,6 +103,7 @@ function openLog({ logLevel, logFormat }: LogOptions): ProgramLog {
     // https://no-color.org
     colour: isTerminal && !process.env.NO_COLOR,
     stream: process.stderr,
+    frameOf,
   })
 }
 

@@ -50,7 +50,7 @@ interface RunningServer {
 
 /**
  * Assembles and starts the rooms: the store, the log, the API, then the plugins. Resolves when it serves, or once
- * `stopAsked` is aborted.
+ * `stopAsked` is aborted. `explainFault` adds to the 500s of faults.
  * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`
  */
 export async function startServer(
@@ -58,6 +58,7 @@ export async function startServer(
   log: Logger,
   losses: () => LogLosses,
   stopAsked?: AbortSignal,
+  explainFault?: (error: unknown) => string | undefined,
 ): Promise<RunningServer> {
   const audit = options.audit && (await openAudit(options.audit, () => rooms.models, log))
   const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
@@ -116,6 +117,7 @@ export async function startServer(
     log,
     audit: audit?.log,
     isStarting,
+    explainFault,
     basePath,
     tls: options.tls && {
       cert: options.tls.cert.text,

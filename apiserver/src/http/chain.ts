@@ -8,6 +8,7 @@ import type { RequestQueues } from '../scheduling/index.ts'
 import type { Authorizer, ImpersonatingAccess, Origins } from '../security/index.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
+import type { ExplainFault } from './error-response.ts'
 import type { Health } from './health.ts'
 import { auditing } from './middleware/auditing.ts'
 import { checks } from './middleware/checks.ts'
@@ -43,6 +44,7 @@ interface ChainParts {
   readonly metrics: Metrics
   readonly log: Logger
   readonly audit?: AuditLog
+  readonly explainFault?: ExplainFault
 }
 
 /** The Koa application that every request goes through, WebSocket handshakes included. */
@@ -53,7 +55,7 @@ export function createChain(parts: ChainParts): Koa {
     ...(audit === undefined ? [] : [auditing(audit, paths)]),
     sending(),
     counting(metrics.requests),
-    errors(log, queues),
+    errors(log, queues, parts.explainFault),
     crossOrigin(parts.origins),
     target(access, paths),
     openPaths(parts, system),

@@ -46,8 +46,20 @@ export function internalError(): ApiError {
 }
 
 /** The same for a fault of a plugin, which it names. */
-export function pluginError(plugin: string): ApiError {
-  return new ApiError('InternalError', `plugin ${plugin} failed to handle this request; see the server's log`)
+export function pluginError(plugin: string, cause: unknown): ApiError {
+  const message = `plugin ${plugin} failed to handle this request; see the server's log`
+  return new ApiError('InternalError', message, undefined, { cause })
+}
+
+/** Returns what a developer wants to know of the fault behind a 500, or undefined. */
+export type ExplainFault = (error: unknown) => string | undefined
+
+/** Adds the explanation of the fault to a 500. Other errors are returned unchanged. */
+export function explained(error: ApiError, thrown: unknown, explain: ExplainFault): ApiError {
+  if (error.reason !== 'InternalError') return error
+  const explanation = explain(error.cause ?? thrown)
+  if (explanation === undefined) return error
+  return new ApiError('InternalError', `${error.message}\n\n${explanation}`)
 }
 
 /** A response with a Status body and the headers that its reason requires. */

@@ -92,7 +92,7 @@ async function serve(
     else hosted.log.error({ route: title, err: error ?? String(error) }, 'route failed')
     if (hosted.signal.aborted)
       throw new ApiError('ServiceUnavailable', `plugin ${name} is stopping`, { retryAfterSeconds })
-    throw pluginError(name)
+    throw pluginError(name, error)
   }
 }
 

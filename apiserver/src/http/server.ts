@@ -24,7 +24,7 @@ import { createChain } from './chain.ts'
 import { connectionDefaults } from './connection.ts'
 import { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
-import { toApiError } from './error-response.ts'
+import { type ExplainFault, toApiError } from './error-response.ts'
 import { HandshakeResponse } from './handshake-response.ts'
 import type { Health } from './health.ts'
 import { Paths } from './paths.ts'
@@ -56,6 +56,8 @@ interface ApiServerParts {
   readonly basePath: string
   /** Plain HTTP without. */
   readonly tls?: TlsFiles
+  /** Absent in production: a 500 tells nothing about its cause. */
+  readonly explainFault?: ExplainFault
 }
 
 /** The server's certificate chain and key, as PEM text. */

@@ -13,6 +13,8 @@ interface ProgramLogOptions {
   readonly colour: boolean
   readonly stream: LogStream
   readonly clock?: Clock
+  /** Returns the lines of source where an error was thrown. Default: none. */
+  readonly frameOf?: (error: Error) => string | undefined
 }
 
 /** Lines that were logged and not written, since the start. */
@@ -30,7 +32,7 @@ export class ProgramLog {
   readonly #output: LogOutput
   readonly #repeats: RepeatLimit
 
-  constructor({ level, format, colour, stream, clock }: ProgramLogOptions) {
+  constructor({ level, format, colour, stream, clock, frameOf }: ProgramLogOptions) {
     const recovered = (dropped: number) =>
       this.logger.warn({ dropped }, 'log lines were dropped: standard error was not read fast enough')
     const output = new LogOutput({ stream, recovered, clock })
@@ -45,7 +47,7 @@ export class ProgramLog {
       {
         level,
         base: null,
-        serializers: { err: serializeError },
+        serializers: { err: error => serializeError(error, frameOf) },
         hooks: {
           logMethod(args, method, severity) {
             const message = args[1] ?? args[0]
@@ -90,12 +92,13 @@ function sourceOf(logger: Pino): Record<string, unknown> {
  * cause's; pino's default serializer would append that again. The type is the error's own name, because a bundler may
  * rename its class.
  */
-function serializeError(error: Error): object {
+function serializeError(error: Error, frameOf: ProgramLogOptions['frameOf']): object {
   const isOutage = error instanceof Error && 'isOutage' in error && error.isOutage === true
   if (isOutage) return { type: error.name, message: error.message }
   const serialized = pino.stdSerializers.errWithCause(error)
   nameTypes(serialized)
-  return serialized
+  const frame = frameOf?.(error)
+  return frame === undefined ? serialized : Object.assign(serialized, { frame })
 }
 
 /** Sets the types of a serialized error and its causes to the errors' own names. */

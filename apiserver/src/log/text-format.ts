@@ -9,7 +9,7 @@ const levels: Readonly<Record<number, { readonly label: string; readonly colour:
 
 /**
  * Formats one JSON line of pino for people: `time level message field=value ...`, and the stack of an error with its
- * causes on the lines below. The time is local. Control characters are escaped: they could drive a terminal.
+ * causes and lines of source on the lines below. The time is local. Control characters are escaped: they could drive a terminal.
  */
 export function formatText(line: string, { colour }: { readonly colour: boolean }): string {
   const paint = (code: string, text: string) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text)
@@ -42,10 +42,16 @@ function formatError(err: unknown): string {
     const { stack, cause }: { stack?: unknown; cause?: unknown } =
       typeof at === 'object' && at !== null ? at : {}
     const text = typeof stack === 'string' ? stack : (JSON.stringify(at) ?? '')
-    lines.push(...`${lead}${text}`.split('\n').map(each => `    ${escapeControls(each)}\n`))
+    lines.push(...`${lead}${text}`.split('\n').map(indented))
     at = cause
   }
+  const frame = typeof err === 'object' && err !== null && 'frame' in err ? err.frame : undefined
+  if (typeof frame === 'string') lines.push(...`\n${frame}\n`.split('\n').map(indented))
   return lines.join('')
+}
+
+function indented(line: string): string {
+  return `    ${escapeControls(line)}`.trimEnd().concat('\n')
 }
 
 function escapeControls(text: string): string {

@@ -71,6 +71,7 @@ export function pluginModel(reservedDomain: string) {
               },
             },
           },
+          problemCount: { type: 'integer', description: 'Number of problems.' },
           problems: {
             type: 'array',
             description: 'Problems that need attention although the plugin runs.',
@@ -91,6 +92,7 @@ export function pluginModel(reservedDomain: string) {
     printerColumns: [
       { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
       { name: 'Version', type: 'string', jsonPath: '.status.version' },
+      { name: 'Problems', type: 'integer', jsonPath: '.status.problemCount' },
       { name: 'Message', type: 'string', jsonPath: '.status.message' },
     ],
   })

@@ -102,12 +102,14 @@ export class PluginReport {
       const { to, total, done, failed } = migration
       return [{ kind, to, total, done, failed }]
     })
+    const others = [...findings.flatMap(each => each.problems), ...stored.flatMap(problemsOf)]
     const status: PluginStatus = {
       ...this.#facts,
       phase,
       message,
       conditions,
-      problems: [...shown, ...findings.flatMap(each => each.problems), ...stored.flatMap(problemsOf)],
+      problemCount: problems.length + others.length,
+      problems: [...shown, ...others],
       ...(migrations.length > 0 && { migrations }),
     }
     if (deepEqual(status, this.#status)) return

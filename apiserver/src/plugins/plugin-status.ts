@@ -25,6 +25,7 @@ const cleared = Object.freeze({
   kinds: null,
   conditions: null,
   migrations: null,
+  problemCount: null,
   problems: null,
 })
 
