@@ -1,15 +1,18 @@
-import { defineModel } from '@setpoint/controller-runtime'
+import { defineModel, type Schema } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
 import { ServedModel } from '../model/index.ts'
 import { groupDocument } from './group-document.ts'
 
 /** Returns the document of a namespaced kind with a status. */
-async function documentOf(apiVersion: string): Promise<Record<string, unknown>> {
+async function documentOf(
+  apiVersion: string,
+  spec: Schema = { type: 'object' },
+): Promise<Record<string, unknown>> {
   const [version = '', group = ''] = apiVersion.split('/').reverse()
   const declared = defineModel({
     ...{ group, version, kind: 'Thing', singular: 'thing', plural: 'things' },
-    schema: { spec: { type: 'object' } },
+    schema: { spec },
     subresources: { status: true },
   })
   const served = new ServedModel({ ...declared, apiVersion, scope: 'Namespaced' })
@@ -69,6 +72,15 @@ describe('the document of a namespaced kind', () => {
         },
       },
     })
+  })
+
+  it("has no empty lists of examples and fields, which Kubernetes' types for Go lose", async () => {
+    const spec = { type: 'object', properties: { exact: { type: 'string', pattern: '^a$' } } } as const
+    const required = { ...spec, required: ['exact'] }
+    const document = await documentOf('test.example.com/v1', required)
+    expect(document.components).not.toHaveProperty('examples')
+    const empty = await documentOf('test.example.com/v1', { type: 'object', properties: {} })
+    expect(JSON.stringify(empty)).not.toContain('"properties":{}')
   })
 
   it('is below /api for the core group', async () => {

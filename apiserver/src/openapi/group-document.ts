@@ -61,7 +61,8 @@ export async function groupDocument(
   document.addText('paths', paths.text)
   const components = new Members()
   components.addText('schemas', schemas.text)
-  components.addText('examples', examples.text)
+  // Kubernetes' types for Go lose an empty object.
+  if (!examples.isEmpty) components.addText('examples', examples.text)
   components.add({
     ...(kinds.length > 0 && { parameters: sharedParameters }),
     responses: errorResponses,
@@ -89,6 +90,10 @@ class Members {
 
   addText(key: string, json: string): void {
     this.#members.push(`${JSON.stringify(key)}:${json}`)
+  }
+
+  get isEmpty(): boolean {
+    return this.#members.length === 0
   }
 
   get text(): string {

@@ -110,7 +110,7 @@ const managedFieldsEntry = {
     fieldsV1: {
       type: 'object',
       description: 'The fields, as a tree of f:<field>, k:<keys of an item>, v:<value of an item>.',
-      additionalProperties: true,
+      additionalProperties: {},
     },
   },
 }
@@ -136,7 +136,7 @@ const status = {
   properties: {
     kind,
     apiVersion,
-    metadata: { type: 'object', description: 'Empty.', additionalProperties: true },
+    metadata: { type: 'object', description: 'Empty.', additionalProperties: {} },
     status: text('Failure, or Success of a DELETE. Only a failure has a message, a reason and a code.'),
     message: text('For people. It may change; decide by the reason.'),
     reason: text('Why the request failed.', { enum: Object.keys(statusReasons) }),
@@ -208,7 +208,7 @@ const watchEvent = {
       type: 'object',
       description:
         'The object after the change; of DELETED, the last state; of BOOKMARK, only its version; of ERROR, a Status.',
-      additionalProperties: true,
+      additionalProperties: {},
     },
   },
 }
@@ -246,7 +246,7 @@ const table = {
             type: 'object',
             nullable: true,
             description: 'What the query parameter includeObject asks for: the metadata by default.',
-            additionalProperties: true,
+            additionalProperties: {},
           },
         },
       },
@@ -277,7 +277,7 @@ const partialMetadataList = {
 const patch = {
   type: 'object',
   description: 'The parts of an object to change.',
-  additionalProperties: true,
+  additionalProperties: {},
 }
 
 const jsonPatch = {

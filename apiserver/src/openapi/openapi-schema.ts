@@ -16,9 +16,12 @@ export function toOpenApiSchema(schema: unknown): JsonObject {
       const properties: JsonObject = {}
       for (const [name, property] of Object.entries(value))
         setOwn(properties, name, toOpenApiSchema(property))
-      result.properties = properties
-    } else if (keyword === 'items' || keyword === 'not' || keyword === 'additionalProperties')
-      result[keyword] = typeof value === 'boolean' ? value : toOpenApiSchema(value)
+      // Says nothing, and Kubernetes' types for Go lose it.
+      if (Object.keys(properties).length > 0) result.properties = properties
+    } else if (keyword === 'items' || keyword === 'not') result[keyword] = toOpenApiSchema(value)
+    // kubectl 1.27 and 1.28 cannot explain true.
+    else if (keyword === 'additionalProperties')
+      result[keyword] = value === false ? value : toOpenApiSchema(value)
     else if (keyword === 'allOf' || keyword === 'anyOf' || keyword === 'oneOf')
       result[keyword] = Array.isArray(value) ? value.map(toOpenApiSchema) : value
     else result[keyword] = value
@@ -39,7 +42,7 @@ export function toOpenApiSchema(schema: unknown): JsonObject {
     result.anyOf = [{ type: 'integer' }, { type: 'string' }]
   if (result['x-kubernetes-embedded-resource'] === true) addEmbeddedFields(result)
   // Says what is true anyway. Without it, code generators make types that allow no field.
-  if (result.type === 'object' && result.properties === undefined) result.additionalProperties ??= true
+  if (result.type === 'object' && result.properties === undefined) result.additionalProperties ??= {}
   return result
 }
 
@@ -93,7 +96,7 @@ function addEmbeddedFields(result: JsonObject): void {
   result.properties = {
     apiVersion: { type: 'string' },
     kind: { type: 'string' },
-    metadata: { type: 'object', additionalProperties: true },
+    metadata: { type: 'object', additionalProperties: {} },
     ...(isRecord(properties) ? properties : {}),
   }
   result.required = [...new Set(['apiVersion', 'kind', ...(Array.isArray(required) ? required : [])])]

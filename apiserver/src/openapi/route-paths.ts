@@ -28,7 +28,8 @@ export function routePaths(routes: readonly DescribedRoute[], ids: OperationIds)
     for (const template of templatesOf(route.pattern)) {
       // OpenAPI considers two paths the same that differ only in the names of parameters.
       const shape = template.path.replace(/\{[^}]*\}/g, '{}')
-      const known = paths.get(shape) ?? { template, item: { parameters: pathParameters(template) } }
+      const parameters = pathParameters(template)
+      const known = paths.get(shape) ?? { template, item: parameters.length > 0 ? { parameters } : {} }
       paths.set(shape, known)
       known.item[route.method.toLowerCase()] = operationOf(route, template, ids)
     }
