@@ -40,6 +40,8 @@ it('discovery and the index of documents have no built-in kind', async () => {
   expect(
     Object.keys(fieldsOf(paths)).filter(path => path.includes('k8s.io') || path.startsWith('api/')),
   ).toEqual([])
+  const swagger = fieldsOf((await api.get('/openapi/v2')).body)
+  expect(Object.keys(fieldsOf(swagger.paths)).filter(path => /k8s\.io|^\/api\//.test(path))).toEqual([])
 })
 
 it("a collector outside of the server discovers the plugins' kinds", async () => {

@@ -325,9 +325,65 @@ describe('OpenAPI documents', () => {
     expect((await api.post('/openapi/v3', {})).headers.get('allow')).toBe('GET, HEAD')
   })
 
+  it('are converted to one of Swagger 2.0, which has the same operations', async () => {
+    const { body, headers } = await api.get('/openapi/v2')
+    expect(headers.get('content-type')).toBe('application/json')
+    const swagger = fieldsOf(body)
+    const validator = new Validator()
+    expect(await validator.validate(structuredClone(swagger))).toEqual({ valid: true })
+    expect(validator.version).toBe('2.0')
+    const listed = (document: Fields) => operationsOf(document).map(({ path, method }) => `${method} ${path}`)
+    expect(listed(swagger).sort()).toEqual([...documents.values()].flatMap(listed).sort())
+    const names = [...documents.values()].map(document =>
+      Object.keys(fieldsOf(at(document, 'components', 'schemas'))),
+    )
+    expect(new Set(Object.keys(fieldsOf(swagger.definitions)))).toEqual(new Set(names.flat()))
+    const ids = operationsOf(swagger).map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    const refs = new Set(
+      [...JSON.stringify(swagger).matchAll(/"\$ref":"#\/([^"]*)"/g)].map(([, ref = '']) => ref),
+    )
+    for (const ref of refs) expect(at(swagger, ...ref.split('/')), ref).toBeDefined()
+    // Without these, kubectl up to 1.28 does not apply.
+    const patch = fieldsOf(at(swagger, 'paths', `${boats}/{name}`, 'patch'))
+    expect(patch['x-kubernetes-group-version-kind']).toMatchObject({ kind: 'Boat' })
+    expect(patch.parameters).toContainEqual(expect.objectContaining({ name: 'fieldValidation', in: 'query' }))
+    expect(at(swagger, 'definitions', 'core.v1.ServiceAccount', 'properties', 'secrets')).toMatchObject({
+      'x-kubernetes-patch-strategy': 'merge',
+      'x-kubernetes-patch-merge-key': 'name',
+    })
+  })
+
+  it('are in Swagger 2.0 as JSON and as protobuf, each with its ETag', async () => {
+    const json = 'application/json'
+    const protobuf = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
+    const older = 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf'
+    const etags = new Set<string | null>()
+    for (const [accept, type] of [
+      ['*/*', json],
+      [`${older}, ${json};q=0.5`, protobuf],
+      [protobuf, protobuf],
+      [older, protobuf],
+    ] as const) {
+      const headers = { accept }
+      const { status, headers: received } = await api.get('/openapi/v2', { headers })
+      expect([status, received.get('content-type')], accept).toEqual([200, type])
+      expect(received.get('vary')).toBe('Accept, Accept-Encoding, Origin')
+      const etag = received.get('etag') ?? ''
+      etags.add(etag)
+      const again = await api.get('/openapi/v2', { headers: { ...headers, 'if-none-match': etag } })
+      expect([again.status, again.text.length]).toEqual([304, 0])
+    }
+    expect(etags.size).toBe(2)
+    const refused = await api.get('/openapi/v2', { headers: { accept: 'application/yaml' } })
+    expect(refusalOf(refused, 406).message).toContain(`only ${json}, ${older}, ${protobuf} can be produced`)
+  })
+
   it('follow the routes of a plugin that is disabled and enabled', async () => {
     const harbour = 'apis/harbour.api.described.example.com/v1'
     const before = await indexOf(api)
+    const swagger = async () => (await api.get('/openapi/v2')).text
+    const swaggerBefore = await swagger()
     const enable = (enabled: boolean) => api.mergePatch(`${pluginsPath}/described`, { spec: { enabled } })
     await enable(false)
     await expect.poll(async () => (await indexOf(api)).has(harbour)).toBe(false)
@@ -336,9 +392,11 @@ describe('OpenAPI documents', () => {
     expect(status).toBe(301)
     const current = await api.get(headers.get('location') ?? '')
     expect(current.text).not.toContain('Read a page of the log')
+    expect(await swagger()).not.toContain('Read a page of the log')
     await enable(true)
     await expect.poll(async () => Object.fromEntries(await indexOf(api))).toEqual(Object.fromEntries(before))
     expect((await api.get(stale)).status).toBe(200)
+    expect((await swagger()) === swaggerBefore).toBe(true)
   })
 })
 
@@ -363,12 +421,14 @@ describe('OpenAPI documents of a server with a base path and tokens', () => {
     expect(url).toMatch(/^\/x\/openapi\/v3\/apis\/items\.example\.com\/v1\?hash=/)
     const document = fieldsOf((await new Api(new URL(server.url).origin).get(url, { headers })).body)
     expect(document.servers).toEqual([{ url: '/x' }])
+    const swagger = await new Api(server.url).get('/openapi/v2', { headers })
+    expect(swagger.body).toMatchObject({ basePath: '/x', paths: { '/apis/items.example.com/v1/items': {} } })
     expect(fieldsOf(document.paths)).toHaveProperty(['/apis/items.example.com/v1/items'])
   })
 
   it('need a token, as discovery does', async () => {
     const api = new Api(server.url)
-    for (const path of ['/openapi/v3', '/openapi/v3/apis/items.example.com/v1'])
+    for (const path of ['/openapi/v2', '/openapi/v3', '/openapi/v3/apis/items.example.com/v1'])
       expect((await api.get(path)).status).toBe(401)
   })
 })

@@ -16,7 +16,7 @@ const server: Plan = {
   log: '',
   storage: '',
   model: '',
-  openapi: 'model package-folder.ts',
+  openapi: 'model package-folder.ts program-version.ts',
   scheduling: '',
   security: 'log scheduling',
   audit: 'log security',

@@ -7,6 +7,7 @@ describe('a media type', () => {
     ['application/json', 'application/json', {}],
     [' Application/JSON ; Charset="UTF-8" ', 'application/json', { charset: 'UTF-8' }],
     ['application/yaml;', 'application/yaml', {}],
+    ['application/com.example@v1+protobuf', 'application/com.example@v1+protobuf', {}],
     ['application/merge-patch+json;;x=1', 'application/merge-patch+json', { x: '1' }],
     [
       'application/json;as=Table;v=v1;g=meta.k8s.io',

@@ -7,7 +7,9 @@ export interface MediaType {
 const json: MediaType = Object.freeze({ type: 'application/json', parameters: new Map() })
 
 const token = "[!#$%&'*+\\-.^_`|~A-Za-z0-9]+"
-const essencePattern = new RegExp(`^[\\t ]*(${token}/${token})[\\t ]*(?=;|$)`)
+/** Kubernetes has an `@` in the name of its older protobuf form of OpenAPI documents, although tokens have none. */
+const subtype = token.replace('[', '[@')
+const essencePattern = new RegExp(`^[\\t ]*(${token}/${subtype})[\\t ]*(?=;|$)`)
 /** A parameter, with a quoted or a plain value, and what else is there before the next semicolon. */
 const parameterPattern = new RegExp(`;[\\t ]*(?:(${token})=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;]*)))?[^;]*`, 'g')
 

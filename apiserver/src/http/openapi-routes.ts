@@ -1,7 +1,14 @@
 import type { Router } from '@koa/router'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { quote } from '../model/index.ts'
-import { type ApiDocuments, docsFile, docsHeaders, docsPaths, type ReadyDocument } from '../openapi/index.ts'
+import {
+  type ApiDocuments,
+  docsFile,
+  docsHeaders,
+  docsPaths,
+  type ReadyDocument,
+  type SwaggerForm,
+} from '../openapi/index.ts'
 import { negotiate } from './accept.ts'
 import { matchesEntityTag } from './entity-tag.ts'
 import { nothingServed } from './request-info.ts'
@@ -9,20 +16,37 @@ import type { Context, RequestState } from './request-state.ts'
 
 const json = 'application/json'
 
+const swaggerProtobuf = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
+
+/** The media types of the Swagger 2.0 document, as in kube-openapi's handler. client-go asks for the older protobuf. */
+const swaggerForms: ReadonlyMap<string, { readonly form: SwaggerForm; readonly type: string }> = new Map([
+  [json, { form: 'json', type: json }],
+  ['application/com.github.proto-openapi.spec.v2@v1.0+protobuf', { form: 'protobuf', type: swaggerProtobuf }],
+  [swaggerProtobuf, { form: 'protobuf', type: swaggerProtobuf }],
+])
+
+/** The v3 documents are JSON only: Kubernetes clients that prefer protobuf accept JSON, too. */
+const onlyJson: ReadonlyMap<string, string> = new Map([[json, json]])
+
 /** A year: the hash in the URL names the content. */
 const unchanging = 'private, immutable, max-age=31536000'
+const unhashed = 'no-cache, private'
 
 /** Serves the OpenAPI documents, and the page to browse them. */
 export function addOpenApiRoutes(
   router: Router<RequestState>,
   { documents }: { readonly documents: ApiDocuments },
 ): void {
+  router.get('/openapi/v2', async (ctx: Context) => {
+    const { form, type } = acceptedOf(ctx, swaggerForms)
+    respond(ctx, await documents.swagger(form), { 'content-type': type, 'cache-control': unhashed })
+  })
   router.get('/openapi/v3', async (ctx: Context) => {
-    requireJson(ctx)
-    respond(ctx, await documents.index(), { 'content-type': json, 'cache-control': 'no-cache, private' })
+    acceptedOf(ctx, onlyJson)
+    respond(ctx, await documents.index(), { 'content-type': json, 'cache-control': unhashed })
   })
   const sendDocument = async (ctx: Context, groupVersion: string, path: string) => {
-    requireJson(ctx)
+    acceptedOf(ctx, onlyJson)
     const document = await documents.document(groupVersion)
     if (document === undefined) throw nothingServed(ctx.state.target.path, path, ctx.state.info)
     const hash = new URLSearchParams(ctx.state.target.query).get('hash')
@@ -31,7 +55,7 @@ export function addOpenApiRoutes(
       redirect(ctx, documents.pathOf(groupVersion, document.hash))
       return
     }
-    const caching = isHashed ? unchanging : 'no-cache, private'
+    const caching = isHashed ? unchanging : unhashed
     respond(ctx, document, { 'content-type': json, 'cache-control': caching })
   }
   router.get('/openapi/v3/api/:version', (ctx: Context) => {
@@ -52,10 +76,17 @@ export function addOpenApiRoutes(
   }
 }
 
-/** Documents are JSON only: Kubernetes clients that prefer protobuf accept JSON, too. @throws ApiError 406 */
-function requireJson(ctx: Context): void {
-  if (negotiate(ctx.get('accept') || '*/*', [json], () => undefined) === undefined)
-    throw new ApiError('NotAcceptable', `only ${json} can be produced, not ${quote(ctx.get('accept'))}`)
+/** Returns what is offered under the media type that the client prefers. @throws ApiError 406 */
+function acceptedOf<Offer>(ctx: Context, offers: ReadonlyMap<string, Offer>): Offer {
+  const types = [...offers.keys()]
+  const accepted = negotiate(ctx.get('accept') || '*/*', types, () => undefined)
+  const offer = accepted && offers.get(accepted.type)
+  if (offer === undefined)
+    throw new ApiError(
+      'NotAcceptable',
+      `only ${types.join(', ')} can be produced, not ${quote(ctx.get('accept'))}`,
+    )
+  return offer
 }
 
 /** Responds with the content, or with 304 to a client that has it. */

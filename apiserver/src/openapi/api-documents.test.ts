@@ -34,6 +34,21 @@ function setUp(...names: string[]) {
   return { models, routes, documents }
 }
 
+/** Returns how often other work gets its turn before a document is made. */
+async function turnsOf(document: Promise<unknown>): Promise<number> {
+  let turns = 0
+  let isMade = false
+  const count = () => {
+    if (isMade) return
+    turns++
+    setImmediate(count)
+  }
+  setImmediate(count)
+  await document
+  isMade = true
+  return turns
+}
+
 const groupVersion = 'test.example.com/v1'
 const route: DescribedRoute = {
   plugin: 'test',
@@ -94,17 +109,7 @@ describe('a document', () => {
 
   it('yields to other work between kinds', async () => {
     const { documents } = setUp(...Array.from({ length: 20 }, (_, at) => `Thing${at}`))
-    let turns = 0
-    let isMade = false
-    const count = () => {
-      if (isMade) return
-      turns++
-      setImmediate(count)
-    }
-    setImmediate(count)
-    await documents.document(groupVersion)
-    isMade = true
-    expect(turns).toBeGreaterThanOrEqual(20)
+    expect(await turnsOf(documents.document(groupVersion))).toBeGreaterThanOrEqual(20)
   })
 
   it('is undefined where nothing is served', async () => {
@@ -130,6 +135,47 @@ describe('a document', () => {
       expect(without).not.toContain(part)
       expect(having).toContain(part)
     }
+  })
+})
+
+describe('the Swagger document', () => {
+  it('is made once in each form until a model or a route changes', async () => {
+    const { models, routes, documents } = setUp('Thing')
+    const [first, second] = await Promise.all([documents.swagger('json'), documents.swagger('json')])
+    expect(second).toBe(first)
+    const protobuf = await documents.swagger('protobuf')
+    expect(await documents.swagger('protobuf')).toBe(protobuf)
+    expect(protobuf.hash).not.toBe(first.hash)
+    const other = new ServedModel(defineModel({ ...model('Other'), group: 'other.example.com' }))
+    models.add(other)
+    const added = await documents.swagger('json')
+    expect(added.bytes.toString()).toContain('/apis/other.example.com/v1/others')
+    expect((await documents.swagger('protobuf')).hash).not.toBe(protobuf.hash)
+    models.remove(other)
+    routes.push(route)
+    expect((await documents.swagger('json')).bytes.toString()).toContain('/things/{name}/summary')
+    routes.pop()
+    expect((await documents.swagger('json')).hash).toBe(first.hash)
+  })
+
+  it('has the options of a deletion in each group version that has kinds', async () => {
+    const { models, routes, documents } = setUp('Thing')
+    models.add(new ServedModel(defineModel({ ...model('Other'), group: 'other.example.com' })))
+    routes.push({ ...route, groupVersion: 'api.test.example.com/v2' })
+    const { definitions } = JSON.parse((await documents.swagger('json')).bytes.toString())
+    const kind = 'DeleteOptions'
+    expect(
+      definitions['io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions']['x-kubernetes-group-version-kind'],
+    ).toEqual([
+      { group: '', version: 'v1', kind },
+      { group: 'other.example.com', version: 'v1', kind },
+      { group: 'test.example.com', version: 'v1', kind },
+    ])
+  })
+
+  it.each(['json', 'protobuf'] as const)('yields to other work between kinds, as %s', async form => {
+    const { documents } = setUp(...Array.from({ length: 20 }, (_, at) => `Thing${at}`))
+    expect(await turnsOf(documents.swagger(form))).toBeGreaterThanOrEqual(20)
   })
 })
 

@@ -4,8 +4,9 @@ import { type DocumentOptions, type GroupVersion, groupDocument } from './group-
 import type { KindVersion } from './kind-schemas.ts'
 import { rootOf } from './names.ts'
 import type { DescribedRoute } from './route-paths.ts'
+import { type SwaggerForm, swaggerDocument } from './swagger-document.ts'
 
-/** JSON that is ready to be sent. */
+/** A document that is ready to be sent. */
 export interface ReadyDocument {
   readonly bytes: Buffer
   /** Identifies the content: equal content has an equal hash on every server. */
@@ -17,19 +18,15 @@ interface ApiDocumentsParts extends DocumentOptions {
   readonly routes: { describe(): readonly DescribedRoute[] }
 }
 
-interface Kept {
-  readonly of: GroupVersion
-  readonly document: Promise<ReadyDocument>
-}
-
 /**
  * The OpenAPI documents of this server. A document is made when it is first asked for, and kept until the models or routes
- * of its group version are other ones: compared at each request, so a change needs no notification.
+ * that it describes are other ones: compared at each request, so a change needs no notification.
  */
 export class ApiDocuments {
   readonly #parts: ApiDocumentsParts
   /** By group version: one for each that is served. */
-  readonly #kept = new Map<string, Kept>()
+  readonly #kept = new Map<string, KeptDocument>()
+  readonly #swagger = { json: new KeptDocument(), protobuf: new KeptDocument() }
 
   constructor(parts: ApiDocumentsParts) {
     this.#parts = parts
@@ -56,14 +53,16 @@ export class ApiDocuments {
     return `${this.#parts.basePath}/openapi/v3${rootOf(groupVersion)}?hash=${hash}`
   }
 
+  /** Returns the Swagger 2.0 document, which describes all group versions. */
+  swagger(form: SwaggerForm): Promise<ReadyDocument> {
+    const of = [...this.#current().values()]
+    return this.#swagger[form].get(of, () => swaggerDocument(of, form, this.#parts))
+  }
+
   #documentOf(of: GroupVersion): Promise<ReadyDocument> {
-    const kept = this.#kept.get(of.name)
-    if (kept !== undefined && isSame(kept.of, of)) return kept.document
-    const document = groupDocument(of, this.#parts).then(ready)
-    this.#kept.set(of.name, { of, document })
-    // A failure is not kept.
-    document.catch(() => this.#kept.delete(of.name))
-    return document
+    const kept = this.#kept.get(of.name) ?? new KeptDocument()
+    this.#kept.set(of.name, kept)
+    return kept.get([of], () => groupDocument(of, this.#parts))
   }
 
   /** Returns what each group version serves now, in an order that is the same on every server. */
@@ -91,6 +90,24 @@ export class ApiDocuments {
   }
 }
 
+/** A document that is made again when what it describes has changed. */
+class KeptDocument {
+  #of: readonly GroupVersion[] = []
+  #document: Promise<ReadyDocument> | undefined
+
+  get(of: readonly GroupVersion[], make: () => Promise<Buffer>): Promise<ReadyDocument> {
+    if (this.#document !== undefined && isSame(this.#of, of)) return this.#document
+    const document = make().then(ready)
+    this.#of = of
+    this.#document = document
+    // A failure is not kept.
+    document.catch(() => {
+      if (this.#document === document) this.#document = undefined
+    })
+    return document
+  }
+}
+
 function idOf({ pattern, method, plugin }: DescribedRoute): string {
   return `${pattern} ${method} ${plugin}`
 }
@@ -99,9 +116,20 @@ function ready(bytes: Buffer): ReadyDocument {
   return { bytes, hash: createHash('sha256').update(bytes).digest('hex') }
 }
 
-/** Models never change; a reload replaces them. */
-function isSame(a: GroupVersion, b: GroupVersion): boolean {
+function isSame(before: readonly GroupVersion[], now: readonly GroupVersion[]): boolean {
   return (
+    before.length === now.length &&
+    before.every((of, at) => {
+      const other = now[at]
+      return other !== undefined && isSameGroupVersion(of, other)
+    })
+  )
+}
+
+/** Models never change; a reload replaces them. */
+function isSameGroupVersion(a: GroupVersion, b: GroupVersion): boolean {
+  return (
+    a.name === b.name &&
     a.kinds.length === b.kinds.length &&
     a.kinds.every(({ version }, at) => version === b.kinds[at]?.version) &&
     JSON.stringify(a.routes) === JSON.stringify(b.routes)

@@ -2,7 +2,14 @@ import { setImmediate } from 'node:timers/promises'
 import type { JsonObject } from '../model/index.ts'
 import { hasApply, type RequestFormats } from './kind-operations.ts'
 import { kindPaths } from './kind-paths.ts'
-import { isNamespaced, type KindVersion, kindComponents, type PatchKeywords } from './kind-schemas.ts'
+import {
+  isNamespaced,
+  type KindComponents,
+  type KindVersion,
+  kindComponents,
+  type PatchKeywords,
+} from './kind-schemas.ts'
+import { Members } from './members.ts'
 import { metaSchemas, statusSchemas } from './meta-schemas.ts'
 import { OperationIds, partsOf } from './names.ts'
 import { sharedParameters } from './parameters.ts'
@@ -26,27 +33,60 @@ export interface DocumentOptions {
   patchKeywordsOf(kind: KindVersion['version']): Promise<readonly PatchKeywords[]>
 }
 
-/**
- * Returns the OpenAPI document of a group version, as JSON. Yields after each kind: hundreds of them take tens of
- * milliseconds.
- */
-export async function groupDocument(
-  { name, kinds, routes }: GroupVersion,
-  { basePath, formatsOf, patchKeywordsOf }: DocumentOptions,
-): Promise<Buffer> {
+/** A kind's share of a document. */
+interface KindParts extends KindComponents {
+  readonly paths: JsonObject
+}
+
+/** Returns the parts of each kind. Yields to other work after each: hundreds of them take tens of milliseconds. */
+export async function* kindParts(
+  { name, kinds }: GroupVersion,
+  ids: OperationIds,
+  { formatsOf, patchKeywordsOf }: DocumentOptions,
+): AsyncGenerator<KindParts> {
   const formats = formatsOf(partsOf(name).group)
+  for (const kind of kinds) {
+    const components = kindComponents(kind, await patchKeywordsOf(kind.version))
+    yield { ...components, paths: kindPaths(kind, components, { formats, ids }) }
+    await setImmediate()
+  }
+}
+
+/** The components that the kinds and routes of a document share. */
+interface SharedComponents {
+  readonly schemas: JsonObject
+  /** Absent in a document of routes alone. */
+  readonly parameters?: JsonObject
+  readonly responses: JsonObject
+}
+
+export function sharedComponents(
+  groupVersions: readonly GroupVersion[],
+  { formatsOf }: DocumentOptions,
+): SharedComponents {
+  const names = groupVersions.filter(({ kinds }) => kinds.length > 0).map(({ name }) => name)
+  if (names.length === 0) return { schemas: statusSchemas(), responses: errorResponses }
+  const has = {
+    apply: names.some(name => hasApply(formatsOf(partsOf(name).group))),
+    namespaces: groupVersions.some(({ kinds }) => kinds.some(isNamespaced)),
+  }
+  return { schemas: metaSchemas(names, has), parameters: sharedParameters, responses: errorResponses }
+}
+
+/** Returns the OpenAPI 3.0 document of a group version, as JSON. */
+export async function groupDocument(of: GroupVersion, options: DocumentOptions): Promise<Buffer> {
+  const { name, kinds, routes } = of
+  const { basePath } = options
   const ids = new OperationIds()
   const paths = new Members()
   const schemas = new Members()
   const examples = new Members()
-  const has = { apply: hasApply(formats), namespaces: kinds.some(isNamespaced) }
-  schemas.add(kinds.length === 0 ? statusSchemas() : metaSchemas(name, has))
-  for (const kind of kinds) {
-    const components = kindComponents(kind, await patchKeywordsOf(kind.version))
-    schemas.add(components.schemas)
-    examples.add(components.examples)
-    paths.add(kindPaths(kind, components, { formats, ids }))
-    await setImmediate()
+  const { schemas: shared, ...otherComponents } = sharedComponents([of], options)
+  schemas.add(shared)
+  for await (const parts of kindParts(of, ids, options)) {
+    schemas.add(parts.schemas)
+    examples.add(parts.examples)
+    paths.add(parts.paths)
   }
   paths.add(routePaths(routes, ids))
   const document = new Members()
@@ -64,8 +104,7 @@ export async function groupDocument(
   // Kubernetes' types for Go lose an empty object.
   if (!examples.isEmpty) components.addText('examples', examples.text)
   components.add({
-    ...(kinds.length > 0 && { parameters: sharedParameters }),
-    responses: errorResponses,
+    ...otherComponents,
     securitySchemes: { BearerToken: { type: 'http', scheme: 'bearer' } },
   })
   document.addText('components', components.text)
@@ -78,25 +117,4 @@ function tagsOf(kinds: readonly KindVersion[], routes: readonly DescribedRoute[]
   for (const { version } of kinds)
     tags.set(version.kind, version.warning ?? `Objects of the kind ${version.kind}`)
   return [...tags].map(([name, description]) => ({ name, description }))
-}
-
-/** The members of a JSON object, encoded one by one, so that no single call encodes a whole document. */
-class Members {
-  readonly #members: string[] = []
-
-  add(object: JsonObject): void {
-    for (const [key, value] of Object.entries(object)) this.addText(key, JSON.stringify(value))
-  }
-
-  addText(key: string, json: string): void {
-    this.#members.push(`${JSON.stringify(key)}:${json}`)
-  }
-
-  get isEmpty(): boolean {
-    return this.#members.length === 0
-  }
-
-  get text(): string {
-    return `{${this.#members.join(',')}}`
-  }
 }

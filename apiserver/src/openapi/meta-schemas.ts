@@ -302,13 +302,11 @@ interface Features {
 }
 
 /** Returns the schemas that every document of kinds has. */
-export function metaSchemas(groupVersion: string, has: Features): JsonObject {
-  const { group, version } = partsOf(groupVersion)
+export function metaSchemas(groupVersions: readonly string[], has: Features): JsonObject {
   const ofKind = (name: string, groups: readonly object[]) => ({
     'x-kubernetes-group-version-kind': groups.map(each => ({ ...each, kind: name })),
   })
-  const core = { group: '', version: 'v1' }
-  const everywhere = group === '' ? [core] : [core, { group, version }]
+  const everywhere = [...new Set(['v1', ...groupVersions])].map(partsOf)
   const { name, ...others } = objectMeta.properties
   const properties = {
     name,
