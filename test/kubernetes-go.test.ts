@@ -15,7 +15,7 @@ describe.each(settings)('client-go and controller-runtime on $title', setting =>
   let client: Kubectl
   beforeAll(async () => {
     program = await findGoClients()
-    world = await ClientWorld.start(setting)
+    world = await ClientWorld.start(setting, ['widgets-plugin', 'described-plugin'])
     client = await Kubectl.configured(setting.kubectl, world.kubeconfig)
   })
   afterAll(async () => {
@@ -51,6 +51,22 @@ describe.each(settings)('client-go and controller-runtime on $title', setting =>
       ])
     },
   )
+
+  it('the OpenAPI documents are read: Swagger 2.0 in both forms, and v3 by the types of Kubernetes', async () => {
+    expect(await world.facts(program, ['openapi'])).toEqual([
+      ['forms agree', true],
+      [
+        'models',
+        expect.arrayContaining([
+          'com.example.described.v1.Boat',
+          'com.example.described.v1beta1.Boat',
+          'core.v1.Secret',
+          'io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta',
+        ]),
+      ],
+      ['documents that change', []],
+    ])
+  })
 
   it('a manager reconciles through a restart of the server and the end of its leader', async () => {
     const managers: Running[] = []

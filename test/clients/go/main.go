@@ -20,7 +20,9 @@ func run(args []string) error {
 		return runManager(args[1:])
 	case len(args) == 1 && args[0] == "informers":
 		return runInformers()
+	case len(args) == 1 && args[0] == "openapi":
+		return runOpenAPI()
 	default:
-		return fmt.Errorf("usage: clients manager [flags] | clients informers")
+		return fmt.Errorf("usage: clients manager [flags] | clients informers | clients openapi")
 	}
 }
