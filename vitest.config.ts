@@ -18,7 +18,7 @@ const long = [
   'test/following.test.ts',
   'test/hostile-requests.test.ts',
   'test/index-life.test.ts',
-  'test/kubectl-{built-in,get,namespaces,openapi}.test.ts',
+  'test/kubectl-{built-in,get,namespaces,older,openapi}.test.ts',
   'test/kubernetes-{go,python}.test.ts',
   'test/leader-election.test.ts',
   'test/openapi-typescript.test.ts',

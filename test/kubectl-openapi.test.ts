@@ -72,6 +72,15 @@ describe.each(settings)('kubectl $kubectl on $title', setting => {
     expect(refused.stderr).not.toContain('openapi')
   })
 
+  it('says that a kind is unknown', async () => {
+    const input = 'apiVersion: example.com/v1\nkind: Nope\nmetadata: {name: a}\n'
+    const { code, stderr } = await kubectl.run(['apply', '-f', '-'], { input })
+    expect(code).toBe(1)
+    expect(stderr).toContain(
+      'no matches for kind "Nope" in version "example.com/v1"\nensure CRDs are installed first',
+    )
+  })
+
   it('applies: creates, changes, takes away, and sees that nothing changed', async () => {
     const name = 'applied'
     const apply = (text: string) => kubectl.output(['apply', '-f', '-'], { input: text })
