@@ -15,15 +15,10 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /src
 ENV NPM_CONFIG_CACHE=/var/cache/npm
 COPY . .
-# Install scripts are not run: native modules come prebuilt in packages of their own.
 RUN --mount=type=cache,target=/var/cache/npm \
     npm ci --ignore-scripts --no-audit --no-fund \
  && npm run build \
- && npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
- && rm -rf plugins apiserver/templates node_modules/@setpoint/plugin-* \
- && find apiserver controller-runtime -path '*/node_modules' -prune -o \
-      -type f \( -name '*.ts' -o -name '*.map' -o -name '*.tsbuildinfo' -o -name 'tsconfig*.json' \) -exec rm {} + \
- && find . -type d -empty -delete
+ && node scripts/assemble.mjs /program
 
 FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="Setpoint" \
@@ -36,7 +31,8 @@ ENV NODE_ENV=production \
 RUN rm -rf /usr/local/lib/node_modules /opt/yarn* /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
       /usr/local/bin/yarn /usr/local/bin/yarnpkg \
  && install -d -o 1000 -g 1000 -m 0750 /data
-COPY --from=build /src /app
+COPY --from=build /program /app
+COPY scripts/container-health.mjs /app/scripts/
 # Numeric, so that Kubernetes can verify that it is not root.
 USER 1000:1000
 WORKDIR /app

@@ -21,6 +21,7 @@ const long = [
   'test/kubectl-{built-in,get,namespaces,older,openapi}.test.ts',
   'test/kubernetes-{go,python}.test.ts',
   'test/leader-election.test.ts',
+  'test/machine.test.ts',
   'test/openapi-typescript.test.ts',
   'test/packages.test.ts',
   'test/plugin-packages.test.ts',

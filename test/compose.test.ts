@@ -40,11 +40,13 @@ describe('the image', () => {
     })
   })
 
-  it('has no plugin', async () => {
-    const dockerfile = await readFile(join(root, 'Dockerfile'), 'utf8')
-    const [build = ''] = dockerfile.split('\nFROM ').slice(1)
-    expect(build.indexOf('rm -rf plugins ')).toBeGreaterThan(build.indexOf('npm ci --omit=dev'))
-    expect(image.instructions('COPY')).toEqual(['--from=build /src /app'])
+  it('has the program as the archive has it, and the health check', () => {
+    const [steps = ''] = image.builds.flatMap(build => build.instructions('RUN'))
+    expect(steps).toMatch(/npm run build && node scripts\/assemble\.mjs \/program$/)
+    expect(image.instructions('COPY')).toEqual([
+      '--from=build /program /app',
+      'scripts/container-health.mjs /app/scripts/',
+    ])
   })
 
   it('copies only files that .dockerignore lets through', async () => {
@@ -52,7 +54,9 @@ describe('the image', () => {
     const let_ = [...ignore.matchAll(/^!(\S+)$/gm)].map(([, path = '']) => path)
     expect(ignore).toMatch(/^\*$/m)
     for (const path of let_) expect(existsSync(join(root, path)), path).toBe(true)
-    expect(let_).toEqual(expect.arrayContaining(['package-lock.json', 'apiserver', 'plugins']))
+    expect(let_).toEqual(
+      expect.arrayContaining(['package-lock.json', 'apiserver', 'plugins', 'scripts/assemble.mjs']),
+    )
   })
 })
 
