@@ -10,6 +10,7 @@ import { bothOrNeither, keyPair } from './flags-pairs.ts'
 import type { Settings } from './flags-settings.ts'
 import {
   oneOf,
+  readBoolean,
   readDirectory,
   readEtcdEndpoint,
   readKeyPrefix,
@@ -33,6 +34,15 @@ export const storeFlags = Object.freeze({
     commands: ['serve', 'dev'],
     differs: { dev: { default: '.setpoint in the folder of the plugin' } },
     read: readDirectory,
+  }),
+  compactStore: value({
+    name: 'compact-store',
+    placeholder: 'true|false',
+    default: 'false',
+    bare: 'true',
+    description:
+      'rewrite the file of the embedded store without its free space before serving; needs disk space for the copy',
+    read: readBoolean,
   }),
   etcdEndpoints: {
     name: 'etcd-endpoints',
@@ -96,6 +106,8 @@ interface EmbeddedStoreOptions {
   readonly kind: 'embedded'
   /** Absolute path. Created if it does not exist. */
   readonly dataDir: string
+  /** True if the file is rewritten without its free space at the start. */
+  readonly compact: boolean
 }
 
 export interface EtcdStoreOptions {
@@ -138,11 +150,16 @@ export function storeOptions(settings: Settings): StoreOptions {
     }
     const useless = etcdFlags.find(flag => settings.isOnCommandLine(flag))
     if (useless !== undefined) throw new UsageError(`--${useless.name} needs --etcd-endpoints`)
-    return { kind, dataDir: settings.value(storeFlags.dataDir) }
+    const compact = settings.value(storeFlags.compactStore)
+    return { kind, dataDir: settings.value(storeFlags.dataDir), compact }
   }
   if (endpoints === undefined) {
     throw new UsageError(`${settings.origin(storeFlags.store)} etcd needs --etcd-endpoints HOST:PORT,...`)
   }
+  if (settings.value(storeFlags.compactStore))
+    throw new UsageError(
+      `${settings.origin(storeFlags.compactStore)} is for the embedded store, not for etcd`,
+    )
   const tls: EtcdStoreOptions['tls'] = {
     ca: settings.optional(storeFlags.etcdCa),
     ...keyPair(settings, storeFlags.etcdCert, storeFlags.etcdKey),

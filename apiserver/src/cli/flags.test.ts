@@ -100,7 +100,7 @@ describe('setpoint serve', () => {
       role: 'all',
       listen: { host: '127.0.0.1', port: 8090 },
       basePath: '',
-      store: { kind: 'embedded', dataDir: resolve('.setpoint') },
+      store: { kind: 'embedded', dataDir: resolve('.setpoint'), compact: false },
       kubernetesKinds: true,
       grantPlugins: false,
       watchLimits: { connections: 20_000, connectionsPerUser: 10_000 },
@@ -361,7 +361,7 @@ describe('setpoint dev', () => {
       options: {
         ...serve([]),
         plugins: [plugin],
-        store: { kind: 'embedded', dataDir: resolve('pages/.setpoint') },
+        store: { kind: 'embedded', dataDir: resolve('pages/.setpoint'), compact: false },
         logFormat: 'text',
       },
       warnings: [],
@@ -379,7 +379,7 @@ describe('setpoint dev', () => {
       options: {
         role: 'all',
         listen: { port: 0 },
-        store: { kind: 'embedded', dataDir: resolve('d') },
+        store: { kind: 'embedded', dataDir: resolve('d'), compact: false },
         logFormat: 'json',
       },
     })
@@ -416,6 +416,7 @@ describe('the store', () => {
 
   it.each([
     [['--store', 'embedded', '--etcd-endpoints', 'a:1'], 'contradicts'],
+    [['--etcd-endpoints', 'a:1', '--compact-store'], '--compact-store is for the embedded store'],
     [['--store', 'etcd'], 'needs --etcd-endpoints'],
     [['--etcd-prefix', '/x'], 'needs --etcd-endpoints'],
     [['--etcd-endpoints', ','], 'not an etcd endpoint'],

@@ -140,7 +140,11 @@ function devOptions(settings: Settings, plugin: PluginSource, env: Env): ServerO
   return {
     ...options,
     plugins: [plugin],
-    store: { kind: 'embedded', dataDir: settings.optional(flags.dataDir) ?? join(plugin.path, '.setpoint') },
+    store: {
+      kind: 'embedded',
+      dataDir: settings.optional(flags.dataDir) ?? join(plugin.path, '.setpoint'),
+      compact: false,
+    },
     logFormat: options.logFormat === 'auto' ? 'text' : options.logFormat,
   }
 }

@@ -15,7 +15,7 @@ export async function openStorage(
   // Loading lmdb or the etcd client is a large part of the program's start.
   if (store.kind === 'embedded') {
     const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
-    return openEmbeddedStorage({ dataDir: store.dataDir, fullness, log })
+    return openEmbeddedStorage({ dataDir: store.dataDir, compact: store.compact, fullness, log })
   }
   const { openEtcdStorage } = await import('../storage/etcd/index.ts')
   return openEtcdStorage({

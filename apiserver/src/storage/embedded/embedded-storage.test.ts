@@ -1,8 +1,8 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type StorageHarness, storageConformance } from '../../../../test/storage/conformance.ts'
 import {
   CompactedError,
@@ -14,6 +14,7 @@ import {
 } from '../contract.ts'
 import { Fullness } from '../fullness.ts'
 import { type EmbeddedBounds, type EmbeddedOptions, openEmbeddedStorage } from './index.ts'
+import { StoreFile } from './store-file.ts'
 
 const harness = (bounds: Partial<EmbeddedBounds>): StorageHarness => ({
   async open() {
@@ -92,6 +93,48 @@ describe('embedded', () => {
     expect(await values(0, 3)).toEqual(['1', '2', '3'])
     await open()
     expect(await storage.head()).toEqual({ current: 3, written: 3 })
+  })
+
+  describe('that was large, opened with compact,', () => {
+    const size = async () => (await stat(join(dataDir, 'store.mdb'))).size
+
+    /** Leaves a store with much free space. */
+    const fill = async () => {
+      await open({ historyRevisions: 5 })
+      for (let at = 1; at <= 40; at++) await write('a', `${at}`.padEnd(1024 * 1024))
+      for (let at = 41; at <= 50; at++) await write('a', `${at}`)
+      await storage.close()
+    }
+
+    test('has a small file with the same content, history and rights', async () => {
+      await fill()
+      const before = await size()
+      await open({ historyRevisions: 5, compact: true })
+      expect(await size()).toBeLessThan(before / 2)
+      expect((await stat(join(dataDir, 'store.mdb'))).mode & 0o777).toBe(0o600)
+      expect((await readdir(dataDir)).sort()).toEqual([
+        'holder.mdb',
+        'holder.mdb-lock',
+        'store.mdb',
+        'store.mdb-lock',
+      ])
+      expect(await values(45, 50)).toEqual(['46', '47', '48', '49', '50'])
+      expect(await write('a', '51')).toBe(51)
+      await open({ historyRevisions: 5 })
+      expect(await values(46, 51)).toEqual(['47', '48', '49', '50', '51'])
+    })
+
+    test('serves the file as it was if the disk has no room for the copy', async () => {
+      await fill()
+      const before = await size()
+      const full = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+      const copying = vi.spyOn(StoreFile.prototype, 'copyCompacted').mockRejectedValue(full)
+      await open({ historyRevisions: 5, compact: true })
+      copying.mockRestore()
+      expect(await size()).toBeGreaterThanOrEqual(before)
+      expect(await readdir(dataDir)).not.toContain('compaction')
+      expect(await write('a', '51')).toBe(51)
+    })
   })
 
   test('concurrent transactions share commits, each with its own revision', async () => {

@@ -20,6 +20,7 @@ import {
   type WatchOptions,
 } from '../contract.ts'
 import type { Fullness } from '../fullness.ts'
+import { compactFile } from './compact-file.ts'
 import { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
 import { makePrivateFolder, restrictFiles } from './file-modes.ts'
 import { StoreFolderError } from './folder-error.ts'
@@ -40,6 +41,8 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
    * Default true.
    */
   readonly durable?: boolean
+  /** If true, rewrites the file without its free space first. Default false. */
+  readonly compact?: boolean
   readonly fullness?: Fullness
   /** Reports failed commits and files that other users can read. Default: none. */
   readonly log?: Logger
@@ -51,13 +54,15 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
  * @throws StoreFolderError if the folder cannot be created or written, or has other content.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
-  const { dataDir, durable = true, fullness, log, ...bounds } = options
+  const { dataDir, durable = true, compact = false, fullness, log, ...bounds } = options
   const folder = prepareFolder(dataDir)
   restrictFiles(folder, log)
   const lock = await lockFolder(folder, durable)
   try {
     const all = { ...embeddedDefaults, ...bounds }
-    return new EmbeddedStorage(await StoreFile.open(folder, all, durable), lock, all, fullness, log)
+    const open = () => StoreFile.open(folder, all, durable)
+    if (compact) await compactFile(await open(), all.commitTimeoutMs, log)
+    return new EmbeddedStorage(await open(), lock, all, fullness, log)
   } catch (error) {
     await lock.release()
     throw error

@@ -2,7 +2,7 @@ import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 
-const ownerOnly = Object.freeze({ folder: 0o700, file: 0o600 })
+export const ownerOnly = Object.freeze({ folder: 0o700, file: 0o600 })
 const othersMask = 0o077
 
 /** The files of a data folder. */

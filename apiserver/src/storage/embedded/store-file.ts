@@ -1,4 +1,3 @@
-import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorMessage, type Revision, toRevision } from '@setpoint/controller-runtime/api'
 import type { Database, RootDatabase, Transaction } from 'lmdb'
@@ -23,7 +22,9 @@ import {
   type Segment,
   type StoreState,
 } from './rows.ts'
+import { syncFolder } from './sync.ts'
 
+const fileName = 'store.mdb'
 const formatVersion = 1
 const formatKey = Buffer.from('format')
 const stateKey = Buffer.from('state')
@@ -53,6 +54,7 @@ export interface FileCommit {
  */
 export class StoreFile {
   readonly folder: string
+  readonly path: string
   readonly #root: RootDatabase<Buffer, Buffer>
   readonly #present: Database<Buffer, Buffer>
   readonly #history: Database<Buffer, Buffer>
@@ -72,7 +74,7 @@ export class StoreFile {
    * @throws StoreFolderError if the file is damaged, belongs to another program, or has a newer format.
    */
   static async open(dataDir: string, bounds: EmbeddedBounds, durable = true): Promise<StoreFile> {
-    const path = join(dataDir, 'store.mdb')
+    const path = join(dataDir, fileName)
     checkDatabaseFile(path)
     let root: RootDatabase<Buffer, Buffer>
     try {
@@ -116,6 +118,7 @@ export class StoreFile {
   private constructor(folder: string, tables: Tables, space: FileSpace, bounds: EmbeddedBounds) {
     const { root, meta, present, history } = tables
     this.folder = folder
+    this.path = join(folder, fileName)
     this.#root = root
     this.#meta = meta
     this.#present = present
@@ -214,6 +217,11 @@ export class StoreFile {
     return { sizeBytes: this.#space.allocatedBytes, usedBytes: usedBytes(this.#root.getStats()) }
   }
 
+  /** Writes the content to a new file, without free space. @throws the error of LMDB or the system */
+  copyCompacted(path: string): Promise<void> {
+    return this.#root.backup(path, true)
+  }
+
   /**
    * Closes the file. Resolves with false if a commit hangs for longer than `patienceMs` milliseconds; LMDB then still
    * uses the file.
@@ -304,17 +312,6 @@ function readFormat(row: Buffer | undefined): number | undefined {
     return value.store === 'setpoint' && typeof value.version === 'number' ? value.version : undefined
   } catch {
     return undefined
-  }
-}
-
-/** Syncs the directory entry, which LMDB does not. */
-function syncFolder(dataDir: string): void {
-  if (process.platform === 'win32') return
-  const folder = openSync(dataDir, 'r')
-  try {
-    fsyncSync(folder)
-  } finally {
-    closeSync(folder)
   }
 }
 
