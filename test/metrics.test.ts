@@ -32,7 +32,12 @@ describe('/metrics', () => {
     expect(answer.status).toBe(200)
     expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
     expect(answer.text).toContain('# TYPE apiserver_request_total counter')
-    expect(answer.text).toMatch(/^process_resident_memory_bytes \d+$/m)
+    const [, resident] = /^process_resident_memory_bytes (\d+)$/m.exec(answer.text) ?? []
+    if (process.platform === 'linux') {
+      const [, anonymous] = /^setpoint_process_anonymous_memory_bytes (\d+)$/m.exec(answer.text) ?? []
+      expect(Number(anonymous)).toBeGreaterThan(10_000_000)
+      expect(Number(anonymous)).toBeLessThan(Number(resident))
+    }
     expect((await api.post('/metrics', {})).status).toBe(405)
   })
 

@@ -8,10 +8,10 @@ import {
   type Transport,
 } from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import { HealthEndpoint, type HealthEndpointParts } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
-import { describeLog } from '../metrics/index.ts'
+import { describeLog, describeProcess } from '../metrics/index.ts'
 import {
   ControllersRunner,
   installedSources,
@@ -57,7 +57,7 @@ export async function startControllers(
   await requireLeases(transport, server)
   const { reservedDomain } = options
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+  describeProcess(registry)
   describeLog(registry, losses)
   // Before the plugins are loaded, so that a process with a slow plugin is alive and not ready.
   let running: Manager | undefined

@@ -1,8 +1,9 @@
 import { ScrapedMetrics } from '@setpoint/controller-runtime/internal'
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { Gauge, Registry } from 'prom-client'
 import type { ConsistencyCheck, LogFollower } from '../cache/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import type { WatchHub } from '../watch/index.ts'
+import { describeProcess } from './process-metrics.ts'
 import { RequestMetrics } from './request-metrics.ts'
 
 /** The rooms that are read at each scrape. */
@@ -26,7 +27,7 @@ export class Metrics {
   readonly #pluginPhase: Gauge<'plugin' | 'phase'>
 
   constructor(sources: MetricSources) {
-    collectDefaultMetrics({ register: this.registry })
+    describeProcess(this.registry)
     this.requests = new RequestMetrics(this.registry)
     this.#pluginPhase = new Gauge({
       name: 'setpoint_plugin_phase',
