@@ -31,7 +31,7 @@ describe.each(settings)('kubectl $kubectl on $title', setting => {
   const dataOf = async (name: string) => fieldsOf((await configMaps.read(name)).raw.data)
 
   beforeAll(async () => {
-    world = await ClientWorld.start(setting, [])
+    world = await ClientWorld.start(setting, ['items-plugin'])
     configMaps = new Collection(world.api, 'v1', 'ConfigMap', 'configmaps', 'default')
     kubectl = await Kubectl.configured(setting.kubectl, world.kubeconfig)
   })
@@ -153,6 +153,8 @@ describe.each(settings)('kubectl $kubectl on $title', setting => {
     expect(await run('get', 'sa', 'robot')).toMatch(/^NAME +SECRETS +AGE\nrobot +0 +/)
     expect(await run('describe', 'configmap', 'settings')).toMatch(/Data\n=+\ncolour:\n-+\nred/)
     expect(await run('describe', 'secret', 'key')).toMatch(/Data\n=+\na: +1 bytes?/)
+    const kinds = ['--output', 'jsonpath={.kind} {.items[*].kind}']
+    expect(await run('get', 'cm', ...kinds)).toMatch(/^List( ConfigMap)+$/)
     expect(await run('delete', 'cm,secret,sa', '--all')).toContain('configmap "settings" deleted')
     expect(await run('get', 'cm')).toBe('')
   })
@@ -202,5 +204,16 @@ describe.each(settings)('kubectl $kubectl on $title', setting => {
       /Warning +Seen +ConfigMap\/eventful +it was there/,
     )
     expect(await run('get', 'events.events.k8s.io')).toContain('configmap/eventful')
+  })
+
+  it('describes a cluster-scoped object with its events', async () => {
+    const apiVersion = 'items.example.com/v1'
+    await create('Item', 'wide', { apiVersion, spec: {} })
+    const { metadata } = JSON.parse(await run('get', 'item', 'wide', '-o', 'json'))
+    await create('Event', 'wide.1', {
+      involvedObject: { apiVersion, kind: 'Item', name: 'wide', uid: metadata.uid },
+      ...{ type: 'Normal', reason: 'Grown', message: 'it is wide', source: { component: 'watcher' } },
+    })
+    await expect.poll(() => run('describe', 'item', 'wide')).toMatch(/Normal +Grown +.*it is wide/)
   })
 })

@@ -25,6 +25,7 @@ export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-
 export { defaultIndexes } from './api/default-indexes.ts'
 export { echo, echoName, quote, shorten } from './api/echo.ts'
 export * from './api/index.ts'
+export { selectableField } from './api/index-spec.ts'
 export { compileJsonPath, type JsonPath, leadingFields } from './api/json-path.ts'
 export { Backoff } from './backoff.ts'
 export * from './cache/index.ts'

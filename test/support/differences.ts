@@ -230,7 +230,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A field without a value does not equal the empty string.',
+    says: 'In a custom kind, a field without a value does not equal the empty string.',
     page: 'kubernetes-clients.md',
     responses: {
       'lists are selected: a declared field that few lack': 200,

@@ -66,6 +66,17 @@ export function singleValueIndex<T = ApiObject>(
 }
 
 /**
+ * Declares a selectable field as Kubernetes has it: an index of one value in which an absent field is the empty text, so
+ * `involvedObject.namespace=` selects the events of objects without a namespace.
+ */
+export function selectableField<T = ApiObject>(
+  options: IndexBase & { indexFunc(object: T): string | undefined },
+): IndexDeclaration<T> {
+  const { indexFunc } = options
+  return singleValueIndex({ ...options, indexFunc: (object: T) => indexFunc(object) ?? '' })
+}
+
+/**
  * Declares an index of several values for each object, such as tags. `indexFunc` returns strings; duplicates count once.
  * @throws TypeError for an unknown key, or if `indexFunc` is missing or async.
  */

@@ -10,8 +10,8 @@ import { checkLabelKey, checkLabelValue } from './names.ts'
  *
  * A comma joins terms by AND. In a field's value, a comma, bracket, `=`, `!` or backslash needs a backslash before it;
  * `<` and `>` may have one. A key ends at the first `<` or `>`. White space around keys, operators and values is ignored
- * (`\ ` keeps it). An element of a label's list may be empty, as in Kubernetes. An invalid selector is rejected with the
- * term and the reason.
+ * (`\ ` keeps it). As in Kubernetes, an element of a label's list may be empty, and an empty term of a field selector is
+ * ignored. An invalid selector is rejected with the term and the reason.
  */
 export interface Requirement {
   readonly key: string
@@ -172,6 +172,8 @@ function parse(texts: string[], dialect: Dialect): Requirement[] {
       throw new SelectorError(text, 'white space must be spaces, tabs or line breaks')
     if (text.trim() === '') continue
     for (const term of splitTerms(text)) {
+      // As in `ParseSelector` of Kubernetes' `fields/selector.go`. Some clients end their selectors with a comma.
+      if (dialect === 'field' && term.trim() === '') continue
       if (requirements.length === selectorLimits.terms) {
         throw new SelectorError(term, `${dialect} selector has more than ${selectorLimits.terms} terms`)
       }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { defineBuiltInModel } from '../api/built-in-model.ts'
-import { singleValueIndex } from '../api/index-spec.ts'
+import { selectableField, singleValueIndex } from '../api/index-spec.ts'
 import type { Model, ObjectOf } from '../api/model.ts'
 import { checkSubdomain } from '../api/names.ts'
 import type { ApiObject } from '../api/object.ts'
@@ -26,32 +26,32 @@ const model = defineBuiltInModel({
     },
   ],
   indexes: [
-    singleValueIndex({ name: 'involvedObject.kind', indexFunc: event => event.involvedObject?.kind }),
-    singleValueIndex({
+    selectableField({ name: 'involvedObject.kind', indexFunc: event => event.involvedObject?.kind }),
+    selectableField({
       name: 'involvedObject.namespace',
       indexFunc: event => event.involvedObject?.namespace,
     }),
-    singleValueIndex({ name: 'involvedObject.name', indexFunc: event => event.involvedObject?.name }),
-    singleValueIndex({ name: 'involvedObject.uid', indexFunc: event => event.involvedObject?.uid }),
-    singleValueIndex({
+    selectableField({ name: 'involvedObject.name', indexFunc: event => event.involvedObject?.name }),
+    selectableField({ name: 'involvedObject.uid', indexFunc: event => event.involvedObject?.uid }),
+    selectableField({
       name: 'involvedObject.apiVersion',
       indexFunc: event => event.involvedObject?.apiVersion,
     }),
-    singleValueIndex({
+    selectableField({
       name: 'involvedObject.resourceVersion',
       indexFunc: event => event.involvedObject?.resourceVersion,
     }),
-    singleValueIndex({
+    selectableField({
       name: 'involvedObject.fieldPath',
       indexFunc: event => event.involvedObject?.fieldPath,
     }),
-    singleValueIndex({ name: 'reason', indexFunc: event => event.reason }),
-    singleValueIndex({ name: 'reportingComponent', indexFunc: event => event.reportingComponent }),
-    singleValueIndex({
+    selectableField({ name: 'reason', indexFunc: event => event.reason }),
+    selectableField({ name: 'reportingComponent', indexFunc: event => event.reportingComponent }),
+    selectableField({
       name: 'source',
-      indexFunc: event => event.source?.component ?? event.reportingComponent,
+      indexFunc: event => event.source?.component || event.reportingComponent,
     }),
-    singleValueIndex({ name: 'type', indexFunc: event => event.type }),
+    selectableField({ name: 'type', indexFunc: event => event.type }),
     singleValueIndex({ name: 'lastTimestamp', order: 'DESC', indexFunc: event => event.lastTimestamp }),
   ],
 })

@@ -4,9 +4,8 @@ import {
   checkLabelKey,
   type HookViolation,
   propagationFinalizers,
-  singleValueIndex,
 } from '@setpoint/controller-runtime/api'
-import { defineBuiltInModel, systemNamespace } from '@setpoint/controller-runtime/internal'
+import { defineBuiltInModel, selectableField, systemNamespace } from '@setpoint/controller-runtime/internal'
 import { type BareObject, type KindRules, quote } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
@@ -70,7 +69,7 @@ const model = defineBuiltInModel({
     },
   },
   subresources: { status: true },
-  indexes: [singleValueIndex({ name: 'status.phase', indexFunc: ({ status }) => status?.phase })],
+  indexes: [selectableField({ name: 'status.phase', indexFunc: ({ status }) => status?.phase })],
   printerColumns: [
     { name: 'Status', type: 'string', jsonPath: '.status.phase' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },

@@ -1,5 +1,5 @@
-import { type HookViolation, isRecord, singleValueIndex } from '@setpoint/controller-runtime/api'
-import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
+import { type HookViolation, isRecord } from '@setpoint/controller-runtime/api'
+import { defineBuiltInModel, selectableField } from '@setpoint/controller-runtime/internal'
 import { type BareObject, formatPath } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
@@ -65,7 +65,7 @@ export const secret: BuiltInKind = {
       },
       immutable: immutableField,
     },
-    indexes: [singleValueIndex({ name: 'type', indexFunc: ({ type }) => type })],
+    indexes: [selectableField({ name: 'type', indexFunc: ({ type }) => type })],
     validate(object, { previous }) {
       return [
         ...problemsOfKeys(object, 'data'),
