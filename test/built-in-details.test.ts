@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Api, listOf, objectOf, queryText, refusalOf } from './support/api.ts'
+import { type Answer, type Api, listOf, objectOf, queryText, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { startWorld, type World } from './support/worlds.ts'
 
@@ -84,4 +84,92 @@ it('an empty term of a field selector is ignored, of a label selector refused', 
   expect((await api.get(at('configmaps') + queryText(watch))).text).toContain('"name":"found"')
   refusalOf(await api.get(at('configmaps') + queryText({ labelSelector: 'a=b,' })), 400)
   refusalOf(await api.get(at('configmaps') + queryText({ fieldSelector: 'metadata.name in (a,)' })), 400)
+})
+
+describe('null in a body of a built-in kind', () => {
+  const status = '/api/v1/namespaces/nulls/status'
+  const condition = { type: 'T', status: 'True', reason: 'R', message: 'm' }
+  const withNull = { status: { conditions: [{ ...condition, lastTransitionTime: null }] } }
+  const named = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'nulls' } }
+
+  beforeAll(async () => {
+    objectOf(await api.post('/api/v1/namespaces', { metadata: { name: 'nulls' } }), 201)
+  })
+
+  it.each<[way: string, send: () => Promise<Answer>]>([
+    ['a merge patch', () => api.mergePatch(status, withNull)],
+    ['a replacement', () => api.put(status, { ...named, ...withNull })],
+    [
+      'a JSON patch',
+      () =>
+        api.jsonPatch(status, [{ op: 'add', path: '/status/conditions', value: withNull.status.conditions }]),
+    ],
+    [
+      'a strategic merge patch',
+      () => api.request('PATCH', status, withNull, { type: 'application/strategic-merge-patch+json' }),
+    ],
+    [
+      'an apply',
+      () =>
+        api.request(
+          'PATCH',
+          `${status}?fieldManager=m&force=true`,
+          { ...named, ...withNull },
+          {
+            type: 'application/apply-patch+yaml',
+          },
+        ),
+    ],
+  ])('is an absent field in the items of a list: %s', async (_way, send) => {
+    objectOf(await api.mergePatch(status, { status: { conditions: null } }))
+    expect(objectOf(await send()).status.conditions).toEqual([condition])
+  })
+
+  it('is the empty text in a map, and in labels and annotations', async () => {
+    const metadata = { labels: { l: null, m: 'x' }, annotations: { 'example.com/note': null } }
+    const written = await create(
+      'configmaps',
+      'maps',
+      { data: { a: null }, binaryData: { b: null } },
+      metadata,
+    )
+    expect(written.metadata).toMatchObject({
+      labels: { l: '', m: 'x' },
+      annotations: { 'example.com/note': '' },
+    })
+    expect(written.raw).toMatchObject({ data: { a: '' }, binaryData: { b: '' } })
+    const add = [{ op: 'add', path: '/metadata/annotations/added', value: null }]
+    const patched = objectOf(await api.jsonPatch(at('configmaps', 'maps'), add))
+    expect(patched.metadata.annotations).toEqual({ 'example.com/note': '', added: '' })
+    const applied = await api.request(
+      'PATCH',
+      `${at('configmaps', 'noted')}?fieldManager=m`,
+      'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: noted\n  annotations:\n    example.com/note:\n',
+      { type: 'application/apply-patch+yaml' },
+    )
+    expect(objectOf(applied, 201).metadata.annotations).toEqual({ 'example.com/note': '' })
+    const hard = { pods: null, 'requests.cpu': '1' }
+    const quota = await create('resourcequotas', 'zero', { spec: { hard } })
+    expect(quota.spec.hard).toEqual({ pods: '0', 'requests.cpu': '1' })
+    objectOf(await api.delete(at('resourcequotas', 'zero')))
+  })
+
+  it('is an empty item in a list, and absent in fields of items', async () => {
+    const roles = '/apis/rbac.authorization.k8s.io/v1/namespaces/default'
+    const rule = { apiGroups: [''], resources: ['configmaps'], verbs: ['get'] }
+    const role = { metadata: { name: 'r' }, rules: [{ ...rule, resourceNames: null }] }
+    expect(objectOf(await api.post(`${roles}/roles`, role), 201).raw.rules).toEqual([rule])
+    const user = { kind: 'User', name: 'u' }
+    const binding = {
+      metadata: { name: 'b' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'r' },
+      subjects: [{ ...user, namespace: null }],
+    }
+    expect(objectOf(await api.post(`${roles}/rolebindings`, binding), 201).raw.subjects).toMatchObject([user])
+    const account = await create('serviceaccounts', 's', {
+      secrets: [{ name: 'x', uid: null }],
+      imagePullSecrets: [null],
+    })
+    expect(account.raw).toMatchObject({ secrets: [{ name: 'x' }], imagePullSecrets: [{}] })
+  })
 })

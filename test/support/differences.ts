@@ -120,13 +120,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'null is the same as an absent field',
-    page: 'kubernetes-clients.md',
-    responses: {
-      'ConfigMap: nulls': 201,
-    },
-  },
-  {
     says: 'A body of another kind or version is 400.',
     page: 'kubernetes-clients.md',
     responses: {

@@ -60,6 +60,42 @@ function rejectsNull(schema: unknown): boolean {
   return schema.type !== undefined || schema['x-kubernetes-int-or-string'] === true
 }
 
+/**
+ * Returns content of a built-in kind without nulls, as Go decodes it into the type that the schema describes. A field that is
+ * null is absent. A null in a list or map leaves the new element at the zero value of its type, such as an empty text: "the
+ * JSON null value has no effect" (encoding/json, `Unmarshal`). One that the schema does not describe stays in a list.
+ */
+export function withoutNullsAsInGo(schema: unknown, value: unknown): unknown {
+  const { properties, items, additionalProperties } = isRecord(schema) ? schema : {}
+  if (Array.isArray(value))
+    return value.map(item => (item === null ? zeroOf(items) : withoutNullsAsInGo(items, item)))
+  if (!isRecord(value)) return value
+  const result: JsonObject = {}
+  for (const [name, item] of Object.entries(value)) {
+    const isField = isRecord(properties) && Object.hasOwn(properties, name)
+    const field = isField ? properties[name] : additionalProperties
+    if (item !== null) setOwn(result, name, withoutNullsAsInGo(field, item))
+    else if (!isField && isRecord(additionalProperties)) setOwn(result, name, zeroOf(additionalProperties))
+  }
+  return result
+}
+
+/** Returns the zero value of the Go type that a schema describes, or null for one without a type. */
+function zeroOf(schema: unknown): unknown {
+  const { type, default: given } = isRecord(schema) ? schema : {}
+  if (given !== undefined) return cloneJson(given)
+  switch (type) {
+    case 'string':
+      return ''
+    case 'object':
+      return {}
+    case 'array':
+      return []
+    default:
+      return null
+  }
+}
+
 /** Yields every schema inside `schema` that has a default, with its place. */
 export function* schemasWithDefault(
   schema: unknown,

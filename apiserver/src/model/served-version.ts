@@ -10,7 +10,7 @@ import {
 import type { BareObject } from './bare-object.ts'
 import { ConversionError } from './conversion-error.ts'
 import type { ComputedColumn, KindRules } from './kind-rules.ts'
-import { withoutNulls } from './schema-defaults.ts'
+import { withoutNulls, withoutNullsAsInGo } from './schema-defaults.ts'
 import type { SchemaOptions, SchemaValidator } from './schema-validator.ts'
 import { thrownMessage } from './thrown-message.ts'
 
@@ -81,9 +81,10 @@ export class ServedVersion {
     this.#declared = declared
   }
 
-  /** Returns content without the nulls of fields that are not nullable. */
+  /** Returns content without the nulls that Kubernetes drops: of a plugin's kind those of fields that are not nullable. */
   withoutNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
-    const result = withoutNulls({ properties: this.content }, content)
+    const drop = this.isBuiltIn ? withoutNullsAsInGo : withoutNulls
+    const result = drop({ properties: this.content }, content)
     return isRecord(result) ? result : {}
   }
 

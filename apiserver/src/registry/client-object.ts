@@ -17,15 +17,15 @@ export interface ClientObject {
 }
 
 /**
- * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, and null is
- * the same as an absent field, as in Kubernetes. Unknown fields are removed if the model prunes them.
+ * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, as in Kubernetes. Unknown
+ * fields are removed if the model prunes them.
  * @param patched the object that a patch has changed to `body`. Its unknown fields are not the patch's.
  * @throws ApiError 400 if it is not an object of the path's kind and version, or has unknown fields under `Strict`
  */
 export function readClientObject(
   version: ServedVersion,
   body: unknown,
-  { dropsNulls, fieldValidation = 'Ignore' }: Partial<WriteOptions> = {},
+  { dropsNulls = version.isBuiltIn, fieldValidation = 'Ignore' }: Partial<WriteOptions> = {},
   patched?: BareObject,
 ): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
@@ -41,14 +41,12 @@ export function readClientObject(
   const notes: MetadataNotes = { unknownFields: [], warnings: [] }
   const meta = readMetadata(metadata ?? {}, causes, notes)
   const { schemas } = version
-  const given = version.isBuiltIn ? withoutAllNulls(content) : content
-  const unknown = fieldValidation === 'Ignore' ? [] : unknownFieldsOf(schemas, given)
-  const sent = patched === undefined ? unknown : newUnknownFields(unknown, given, patched)
+  const unknown = fieldValidation === 'Ignore' ? [] : unknownFieldsOf(schemas, content)
+  const sent = patched === undefined ? unknown : newUnknownFields(unknown, content, patched)
   const reported = [...notes.unknownFields, ...sent].slice(0, objectLimits.violations)
   const warnings = [...warningsOfUnknown(reported, fieldValidation), ...notes.warnings]
-  const kept = schemas.prune(given)
-  const hasNulls = dropsNulls && !version.isBuiltIn
-  return { meta, content: hasNulls ? version.withoutNulls(kept) : kept, causes, warnings }
+  const kept = schemas.prune(content)
+  return { meta, content: dropsNulls ? version.withoutNulls(kept) : kept, causes, warnings }
 }
 
 /** Refuses an object that has too many top-level fields, and more than the stored one. @throws ApiError 413 */
@@ -59,20 +57,6 @@ function checkTopLevelFields(body: object, stored: object = {}): void {
     'RequestEntityTooLarge',
     `the object has ${count} top-level fields, at most ${objectLimits.topLevelFields} are allowed`,
   )
-}
-
-/** Kubernetes' clients in Go send null for fields that are not set. Nulls in lists stay. Copies what it changes. */
-function withoutAllNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  let kept: Record<string, unknown> | undefined
-  for (const field in content) {
-    const value = content[field]
-    const next = isRecord(value) ? withoutAllNulls(value) : value
-    if (next === value && value !== null) continue
-    kept ??= { ...content }
-    if (next === null) delete kept[field]
-    else kept[field] = next
-  }
-  return kept ?? content
 }
 
 function describeMismatch(version: ServedVersion, apiVersion: unknown, kind: unknown): string {

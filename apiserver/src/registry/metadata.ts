@@ -12,7 +12,7 @@ import {
   type StatusCause,
 } from '@setpoint/controller-runtime/api'
 import type { BareMeta } from '../model/index.ts'
-import { echo, formatPath, objectLimits } from '../model/index.ts'
+import { echo, formatPath, objectLimits, setOwn } from '../model/index.ts'
 import type { Causes } from './causes.ts'
 
 /** The metadata of a request, read field by field. A field of the wrong type becomes a cause, not an exception. */
@@ -198,11 +198,15 @@ function readMap(field: string, value: unknown, causes: Causes): Record<string, 
     return undefined
   }
   if (hasStrings(value)) return value
-  for (const [key, text] of Object.entries(value)) {
+  const texts: Record<string, string> = {}
+  for (const [key, sent] of Object.entries(value)) {
     if (causes.stops) break
-    if (typeof text !== 'string') causes.add(wrongType(`${field}[${echo(key)}]`, 'a string'))
+    // In a map of texts, Go decodes null as the empty text.
+    const text = sent ?? ''
+    if (typeof text === 'string') setOwn(texts, key, text)
+    else causes.add(wrongType(`${field}[${echo(key)}]`, 'a string'))
   }
-  return undefined
+  return hasStrings(texts) ? texts : undefined
 }
 
 /** Returns true if the map is not empty and has only strings. */

@@ -30,7 +30,7 @@ export interface WriteOptions {
   readonly isDeclared?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
-  /** True if nulls of fields that are not nullable are removed from the object, as in Kubernetes. */
+  /** True if the nulls that Kubernetes drops are removed from the object. Default: for built-in kinds. */
   readonly dropsNulls?: boolean
   /** Returns the name of the writer, as the owner of the fields that it changes. Default: the plugin. */
   readonly manager?: () => string | undefined

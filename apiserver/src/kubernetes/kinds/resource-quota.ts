@@ -5,7 +5,7 @@ import { type Fields, recordOf, textOf, textsOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 import { ageColumn } from './columns.ts'
 
-const quantities = { type: 'object', additionalProperties: { type: 'string' } } as const
+const quantities = { type: 'object', additionalProperties: { type: 'string', default: '0' } } as const
 
 /** `ResourceQuota` of `v1`: how much a namespace may hold. */
 export const resourceQuota: BuiltInKind = {
