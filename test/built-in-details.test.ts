@@ -173,3 +173,14 @@ describe('null in a body of a built-in kind', () => {
     expect(account.raw).toMatchObject({ secrets: [{ name: 'x' }], imagePullSecrets: [{}] })
   })
 })
+
+it('objects of built-in kinds have no generation', async () => {
+  const { raw } = await create('configmaps', 'counted', { data: { a: '1' } }, { generation: 7 })
+  expect(fieldsOf(raw.metadata).generation).toBeUndefined()
+  const changed = objectOf(await api.mergePatch(at('configmaps', 'counted'), { data: { a: '2' } }))
+  expect(changed.raw.metadata).not.toHaveProperty('generation')
+  objectOf(await api.post('/api/v1/namespaces', { metadata: { name: 'ended' } }), 201)
+  const ended = objectOf(await api.delete('/api/v1/namespaces/ended'))
+  expect(ended.metadata.deletionTimestamp).toBeDefined()
+  expect(ended.raw.metadata).not.toHaveProperty('generation')
+})

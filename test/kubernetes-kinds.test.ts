@@ -53,14 +53,6 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
     expect(refusalOf(strict, 400).message).toContain('unknown field "extra"')
   })
 
-  it('count a change of any field as a new generation', async () => {
-    await create('configmaps', 'counted', { data: { a: '1' } })
-    const next = objectOf(await api.mergePatch(at('configmaps', 'counted'), { data: { a: '2' } }))
-    expect(next.metadata.generation).toBe(2)
-    const labelled = await api.mergePatch(at('configmaps', 'counted'), { metadata: { labels: { l: 'm' } } })
-    expect(objectOf(labelled).metadata.generation).toBe(2)
-  })
-
   it('are applied field by field in all their fields', async () => {
     const apply = (manager: string, data: object) =>
       api.request(

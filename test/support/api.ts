@@ -15,6 +15,7 @@ export interface Meta {
   readonly uid: string
   readonly version: string
   readonly resourceVersion: string
+  /** 0 of a built-in kind, whose objects have none. */
   readonly generation: number
   readonly creationTimestamp: string
   readonly deletionTimestamp: string | undefined
@@ -196,7 +197,7 @@ export function readObject(value: unknown): ApiObject {
     uid: textOf(meta.uid),
     version: textOf(meta.version),
     resourceVersion: textOf(meta.resourceVersion),
-    generation: numberOf(meta.generation),
+    generation: isBuiltIn(raw) ? noGeneration(meta) : numberOf(meta.generation),
     creationTimestamp: textOf(meta.creationTimestamp),
     deletionTimestamp: optionalText(meta.deletionTimestamp),
     finalizers: arrayOf(meta.finalizers ?? []).map(textOf),
@@ -213,6 +214,16 @@ export function readObject(value: unknown): ApiObject {
     status: fieldsOf(raw.status ?? {}),
     raw,
   }
+}
+
+/** Returns true for an object or a list of one of Kubernetes' own kinds. */
+export function isBuiltIn({ apiVersion }: Fields): boolean {
+  return apiVersion === 'v1' || /\.k8s\.io\/[^/]+$/.test(String(apiVersion))
+}
+
+function noGeneration({ name, generation }: Fields): number {
+  if (generation !== undefined) throw new Error(`${name} has the generation ${generation}`)
+  return 0
 }
 
 /** Checks that a response is a list. */

@@ -1,4 +1,5 @@
 import type { Request, Response } from '../fixtures/kube-apiserver/record/exchange.js'
+import { isBuiltIn } from './api.ts'
 import { arrayOf, type Fields, fieldsOf, isFields } from './json.ts'
 
 /** The parts of a response that must be the same as kube-apiserver's. */
@@ -52,18 +53,10 @@ export class Outcomes {
     const entries = Object.entries(ofItems(value)).map(([key, part]) => [key, this.#comparable(part)])
     const fields: Fields = Object.fromEntries(entries)
     if (!isFields(fields.metadata)) return fields
-    const {
-      version,
-      managedFields,
-      generation,
-      deletionGracePeriodSeconds,
-      continue: next,
-      ...more
-    } = fields.metadata
+    const { version, managedFields, deletionGracePeriodSeconds, continue: next, ...more } = fields.metadata
     const metadata = {
       ...Object.fromEntries(Object.entries(more).filter(([, part]) => part !== null)),
       ...(next !== undefined && next !== '' && { continue: next }),
-      ...(!isBuiltIn(fields) && generation !== undefined && { generation }),
     }
     const isTracked = this.#side === 'setpoint' || this.#applied.has(keyOf(fields))
     const managed =
@@ -170,10 +163,6 @@ function failure(status: number, body: Fields): Outcome {
       .toSorted((a, b) => (canonical(a) < canonical(b) ? -1 : 1)),
     ...(isConflict && { conflict: String(body.message).split('\n').toSorted() }),
   }
-}
-
-function isBuiltIn({ apiVersion }: Fields): boolean {
-  return apiVersion === 'v1' || String(apiVersion).includes('.k8s.io/')
 }
 
 function isBuiltInGroup(group: unknown): boolean {

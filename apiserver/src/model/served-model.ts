@@ -49,6 +49,8 @@ export class ServedModel {
   /** The schemas of the hub. */
   readonly schemas: SchemaValidator
   readonly indexes: IndexSet
+  /** False for built-in kinds: the strategies of these kinds in Kubernetes (`pkg/registry`) set no generation. */
+  readonly hasGeneration: boolean
   /** The unique indexes among the declared ones, with their positions in `indexes`. */
   readonly uniqueIndexes: readonly {
     /** See `uniqueIndexId`. */
@@ -88,6 +90,7 @@ export class ServedModel {
     this.versions = [this.hub, ...model.versions.map(declare)]
     this.storedVersion = this.versionNamed(model.storedVersion ?? model.version)
     this.schemas = this.hub.schemas
+    this.hasGeneration = !isBuiltIn
     this.indexes = new IndexSet(model, rules?.fieldAliases)
     this.uniqueIndexes = model.indexes.flatMap(index => {
       const position = this.indexes.indexOf(index.name)

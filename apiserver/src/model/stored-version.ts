@@ -12,17 +12,17 @@ type AtHub =
   | {
       /** The given one, unless it was converted. */
       readonly object: BareObject
-      /** False if the object differs from the stored one: it was converted or pruned, or a default was filled in. */
+      /** False if the object differs from the stored one: converted, pruned, with a default or without a generation. */
       readonly isAsStored: boolean
       readonly failure?: undefined
     }
   | { readonly object?: undefined; readonly failure: ApiError }
 
 /**
- * Converts an object as it is stored to the hub, fills in the defaults of the schema and prunes unknown fields, if the model
- * says so. The schema may be newer than the object.
+ * Converts an object as it is stored to the hub, fills in the defaults of the schema, prunes unknown fields, if the model says
+ * so, and takes out the generation of a kind without one. The schema may be newer than the object.
  * The failure is a ConversionError, or a 503 if this server does not know the version: another server may.
- * @param raw may be changed: it gets the defaults of its version
+ * @param raw may be changed: it gets the defaults of its version, and loses a generation
  */
 export function atHub(served: ServedModel, raw: BareObject): AtHub {
   const { hub, versions } = served
@@ -30,8 +30,11 @@ export function atHub(served: ServedModel, raw: BareObject): AtHub {
     raw.apiVersion === hub.apiVersion ? hub : versions.find(({ apiVersion }) => apiVersion === raw.apiVersion)
   if (version === undefined) return { failure: unknownVersion(served, raw) }
   const isCompleted = version.schemas.applyDefaults(raw)
+  // An earlier version of the server gave every object a generation.
+  const isNumbered = !served.hasGeneration && raw.metadata.generation !== undefined
+  if (isNumbered) delete raw.metadata.generation
   const object = version.schemas.prune(raw)
-  if (version.isHub) return { object, isAsStored: !isCompleted && object === raw }
+  if (version.isHub) return { object, isAsStored: !isCompleted && !isNumbered && object === raw }
   try {
     return { object: toCompleteHub(served, version, object), isAsStored: false }
   } catch (error) {

@@ -63,7 +63,7 @@ export function draftCreation(
     namespace: served.indexes.isNamespaced ? options.namespace : undefined,
     generateName: meta.generateName,
     uid: randomUUID(),
-    generation: 1,
+    generation: served.hasGeneration ? 1 : undefined,
     creationTimestamp: new Date(environment.now).toISOString(),
     finalizers: meta.finalizers,
     ownerReferences: meta.ownerReferences,
@@ -190,7 +190,8 @@ export function draftUpdate(
   const completed = owners === undefined ? hooked : withOwners(hooked, previous, owners(defaulted))
   const differs = completed === object ? difference : differenceOf(completed, previous)
   const isDesired = differs.content || (differs.status && !served.model.subresources.status)
-  if (scope === 'object' && isDesired) completed.metadata.generation = owned.generation + 1
+  if (scope === 'object' && isDesired && served.hasGeneration)
+    completed.metadata.generation = generationAfter(owned)
   const isChanged = isDesired || differs.status || differs.metadata || differs.finalizers
   const draft = finishDraft(served, completed, stored, scope, causes, options)
   return isChanged ? draft : undefined
@@ -207,6 +208,10 @@ function withOwners(object: BareObject, previous: BareObject, next: BareMeta['ma
   }
 }
 
+function generationAfter({ generation = 0 }: BareMeta): number {
+  return generation + 1
+}
+
 /** Returns the object marked as deleted, with `finalizers`. Checks neither schema nor indexes. */
 export function draftDeletionMark(
   served: ServedModel,
@@ -217,7 +222,7 @@ export function draftDeletionMark(
   const { object } = stored
   const metadata = orderMetadata({
     ...object.metadata,
-    generation: object.metadata.generation + 1,
+    generation: served.hasGeneration ? generationAfter(object.metadata) : undefined,
     deletionTimestamp: new Date(now).toISOString(),
     finalizers: finalizers.length > 0 ? finalizers : undefined,
   })

@@ -30,7 +30,7 @@ export function readReview(
   })
   if (namespace !== undefined) checkNamespace(namespace, client.meta)
   const { status: _status, ...content } = client.content
-  const metadata = { name: '', uid: '', generation: 1, creationTimestamp: '' }
+  const metadata = { name: '', uid: '', creationTimestamp: '' }
   const object = schemas.withDefaults({ apiVersion, kind, metadata, spec: {}, ...content })
   const causes = new Causes(client.causes)
   for (const violation of violationsLeft(schemas, object, undefined)) causes.add(violation)

@@ -35,7 +35,7 @@ export type ObjectOfSchema<S extends ModelSchema> = ApiObject<
   FromSchema<S['spec']>,
   StatusFromSchema<S>,
   ObjectInput<FromSchema<S['spec'], 'write'>, StatusFromSchema<S, 'write'>>
->
+> & { metadata: { generation: number } }
 
 /** The declaration of a model. Objects have no content besides `spec` and `status`. */
 export interface ModelDeclaration<

@@ -43,8 +43,11 @@ export interface ObjectMeta {
   version: string
   /** Server: always equal to `version`, for Kubernetes clients. */
   resourceVersion: string
-  /** Server: 1 at creation, +1 for every change of the desired state and at the start of the deletion. */
-  generation: number
+  /**
+   * Server: 1 at creation, +1 for every change of the desired state and at the start of the deletion. The built-in kinds of
+   * Kubernetes have none.
+   */
+  generation?: number
   /** Server: RFC 3339 UTC with milliseconds. */
   creationTimestamp: string
   /** Server: RFC 3339; set when the deletion starts. */

@@ -57,6 +57,18 @@ describe('predicates', () => {
     expect(generationChanged(object(), object({ a: '1' }))).toBe(false)
   })
 
+  test('generationChanged compares the content of a built-in kind, which has no generation', () => {
+    const [first, ...others] = [
+      object(),
+      object({ a: '1' }),
+      { ...object(), status: { phase: 'x' } },
+      { ...object(), spec: { size: 9 } },
+      object(undefined, { deletionTimestamp: '2026-01-31T10:00:00.000Z' }),
+    ].map(({ metadata: { generation: _generation, ...metadata }, ...content }) => ({ ...content, metadata }))
+    if (first === undefined) throw new Error('there is no object')
+    expect(others.map(other => generationChanged(first, other))).toEqual([false, false, true, true])
+  })
+
   test('matchingLabels notices objects that start or stop matching', () => {
     const filter = matchingLabels('tier in (front, back), !off')
     const [matches, other, off] = [object({ tier: 'front' }), object(), object({ tier: 'front', off: '' })]

@@ -40,10 +40,12 @@ export const changedBeyondStatus: UpdatePredicate = (before, after) =>
 
 /**
  * Passes updates that increase the generation: of anything but metadata and, if it is a subresource, the status. The
- * start of a deletion always passes.
+ * start of a deletion always passes. Objects of built-in kinds have no generation, so their content is compared.
  */
 export const generationChanged: UpdatePredicate = (before, after) =>
-  before.metadata.generation !== after.metadata.generation
+  after.metadata.generation === undefined
+    ? !isDeepStrictEqual(withoutMetadata(before), withoutMetadata(after))
+    : before.metadata.generation !== after.metadata.generation
 
 /** Passes updates of the given labels, by default of any. */
 export function labelsChanged(...keys: readonly string[]): UpdatePredicate {
@@ -130,6 +132,11 @@ function differ(
   keys: readonly string[],
 ): boolean {
   return keys.length === 0 ? !isDeepStrictEqual(before, after) : keys.some(key => before[key] !== after[key])
+}
+
+/** The content without the status, and whether the object is being deleted. */
+function withoutMetadata({ status: _status, metadata, ...content }: DeepReadonly<ApiObject>): object {
+  return { ...content, isDeleting: metadata.deletionTimestamp !== undefined }
 }
 
 function desired({ status: _status, metadata, ...content }: DeepReadonly<ApiObject>): object {

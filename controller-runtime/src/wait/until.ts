@@ -54,5 +54,5 @@ function hasCondition({ metadata, status }: ApiObject, type: string, wanted: str
   const condition: unknown = conditions.find(candidate => isRecord(candidate) && candidate.type === type)
   if (!isRecord(condition) || condition.status !== wanted) return false
   const { observedGeneration } = condition
-  return typeof observedGeneration !== 'number' || observedGeneration >= metadata.generation
+  return typeof observedGeneration !== 'number' || observedGeneration >= (metadata.generation ?? 0)
 }

@@ -166,6 +166,8 @@ describe('conditions', () => {
     expect(until.condition('Ready')(saying('False'))).toBe(false)
     expect(until.condition('Ready', 'False')(saying('False'))).toBe(true)
     expect(until.condition('Other')(saying('True'))).toBe(false)
+    const { generation: _generation, ...ofBuiltIn } = object.metadata
+    expect(until.condition('Ready')({ ...saying('True', 1), metadata: ofBuiltIn })).toBe(true)
     expect(until.condition('Ready')(object)).toBe(false)
     expect(until.condition('Ready')(undefined)).toBe(false)
   })
