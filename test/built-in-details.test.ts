@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, type Api, listOf, objectOf, queryText, refusalOf } from './support/api.ts'
-import { fieldsOf } from './support/json.ts'
+import { arrayOf, fieldsOf } from './support/json.ts'
 import { startWorld, type World } from './support/worlds.ts'
 
 /** Details in which Kubernetes' own kinds are as in Kubernetes, and other than plugins' kinds. */
@@ -183,4 +183,31 @@ it('objects of built-in kinds have no generation', async () => {
   const ended = objectOf(await api.delete('/api/v1/namespaces/ended'))
   expect(ended.metadata.deletionTimestamp).toBeDefined()
   expect(ended.raw.metadata).not.toHaveProperty('generation')
+})
+
+describe('items of lists of built-in kinds have no apiVersion and kind', () => {
+  const itemsOf = async (path: string) => arrayOf(fieldsOf((await api.get(path)).body).items).map(fieldsOf)
+
+  it('and nothing else is missing', async () => {
+    const { raw } = await create('configmaps', 'listed', { data: { a: '1' } })
+    const { apiVersion: _apiVersion, kind: _kind, ...item } = raw
+    for (const query of ['', '&limit=1', '&page=1&size=5', '&resourceVersion=0'])
+      expect(await itemsOf(`${at('configmaps')}?fieldSelector=metadata.name%3Dlisted${query}`)).toEqual([
+        item,
+      ])
+    const both = await itemsOf(`${at('configmaps')}?fieldSelector=metadata.name+in+(found,listed)`)
+    expect(both.map(({ kind }) => kind)).toEqual([undefined, undefined])
+    expect(await itemsOf(`${at('configmaps')}?fieldSelector=metadata.name%3Dnone`)).toEqual([])
+    const events = await itemsOf('/apis/events.k8s.io/v1/events')
+    expect(events.filter(event => event.kind !== undefined || event.metadata === undefined)).toEqual([])
+  })
+
+  it('but watches and reads have them, and plugins have them everywhere', async () => {
+    const kind = { apiVersion: 'v1', kind: 'ConfigMap' }
+    expect((await api.get(at('configmaps', 'found'))).body).toMatchObject(kind)
+    const watch = queryText({ watch: 'true', timeoutSeconds: '1', fieldSelector: 'metadata.name=found' })
+    const [event = ''] = (await api.get(at('configmaps') + watch)).text.split('\n')
+    expect(JSON.parse(event).object).toMatchObject(kind)
+    expect(await itemsOf(`${items}?fieldSelector=metadata.name%3Dnothing`)).toMatchObject([kindOfItems])
+  })
 })

@@ -226,6 +226,14 @@ function noGeneration({ name, generation }: Fields): number {
   return 0
 }
 
+/** Returns an item of a list. Those of built-in kinds have no apiVersion and kind, as in Kubernetes. */
+function itemOf(list: Fields, value: unknown): ApiObject {
+  const item = fieldsOf(value)
+  if (!isBuiltIn(list)) return readObject(item)
+  if (item.apiVersion !== undefined || item.kind !== undefined) throw new Error('an item has a kind')
+  return readObject({ apiVersion: list.apiVersion, kind: textOf(list.kind).replace(/List$/, ''), ...item })
+}
+
 /** Checks that a response is a list. */
 export function listOf(answer: Answer): List {
   if (answer.status !== 200) throw new Error(`${answer.status}, want 200: ${answer.text}`)
@@ -234,7 +242,7 @@ export function listOf(answer: Answer): List {
   if (!textOf(raw.kind).endsWith('List')) throw new Error(`a list has kind ${raw.kind}`)
   if (metadata.version !== metadata.resourceVersion)
     throw new Error('version and resourceVersion of a list differ')
-  const items = arrayOf(raw.items).map(readObject)
+  const items = arrayOf(raw.items).map(item => itemOf(raw, item))
   return { version: textOf(metadata.version), items, names: items.map(({ metadata }) => metadata.name), raw }
 }
 

@@ -72,14 +72,15 @@ export class Outcomes {
   }
 }
 
-/** Gives the items of a list their kind, which Kubernetes leaves out for its own kinds. */
+/** Gives the items of a list their kind, which built-in kinds leave out, and says whether they had one. */
 function ofItems(value: Fields): Fields {
   if (!Array.isArray(value.items) || !isBuiltIn(value)) return value
   const { apiVersion, kind } = value
-  const items = value.items.map(item => ({
-    ...fieldsOf(item),
+  const items = value.items.map(fieldsOf).map(item => ({
+    ...item,
     apiVersion,
     kind: String(kind).replace(/List$/, ''),
+    hasKind: item.kind !== undefined,
   }))
   return { ...value, items }
 }

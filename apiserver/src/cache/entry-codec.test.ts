@@ -23,3 +23,9 @@ it('an object of a built-in kind that was stored with a generation is read witho
   // A write may start from the cache, because the content is the stored one.
   expect(entry.storedFormDiffers).toBeUndefined()
 })
+
+it('wire JSON begins with apiVersion and kind, whatever the order of the stored fields', () => {
+  const stored = '{"text":"x","kind":"Note","metadata":{"uid":"u","name":"a"},"apiVersion":"v1"}'
+  const { bytes } = decodeEntry(served, 'a', encodeStored(stored, {}), toRevision(7)).entry
+  expect(bytes.toString().startsWith(`${served.hub.wirePrefix}a"`)).toBe(true)
+})

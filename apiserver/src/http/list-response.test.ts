@@ -24,6 +24,16 @@ it('the body of a list has its items in order, after the metadata and the fields
   })
 })
 
+it('the items of a built-in kind begin behind their apiVersion and kind', async () => {
+  const { wirePrefix } = served.hub
+  const wires = ['a', 'b'].map(name => Buffer.from(`${wirePrefix}${name}"},"data":{}}`))
+  const form = plainList({ ...served.hub, wirePrefix, isBuiltIn: true })
+  const listed = async (shown: Buffer[]) =>
+    JSON.parse(Buffer.concat(await listBody(form, toRevision(7), {}, {}, shown, bytesOf)).toString()).items
+  expect(await listed(wires)).toEqual(['a', 'b'].map(name => ({ metadata: { name }, data: {} })))
+  expect(await listed([])).toEqual([])
+})
+
 it('the event loop turns while the body of a large list is put together', async () => {
   let turns = 0
   let next = setImmediate(function turn() {

@@ -5,21 +5,32 @@ import { Yielder } from '@setpoint/controller-runtime/internal'
 import type { ListForm } from '../kubernetes/index.ts'
 import type { ServedVersion } from '../model/index.ts'
 
-const comma = Buffer.from(',')
 const end = Buffer.from(']}')
 
 /** Items between two turns of the event loop: some milliseconds. */
 const itemsPerTurn = 16_384
 
-/** Returns the form of a list of objects as they are. Their bytes are neither decoded nor copied. */
+/**
+ * Returns the form of a list of objects as they are. Their bytes are neither decoded nor copied. As in Kubernetes, items of
+ * built-in kinds have no apiVersion and kind.
+ */
 export function plainList({
   apiVersion,
   kind,
   isHub,
-}: Pick<ServedVersion, 'apiVersion' | 'kind' | 'isHub'>): ListForm {
-  const head = { apiVersion, kind: `${kind}List` }
+  isBuiltIn,
+  wirePrefix,
+}: Pick<ServedVersion, 'apiVersion' | 'kind' | 'isHub' | 'isBuiltIn' | 'wirePrefix'>): ListForm {
   // Conversions may be slow.
-  return { head, fields: {}, itemsField: 'items', isQuick: isHub, item: bytes => bytes }
+  const form = {
+    head: { apiVersion, kind: `${kind}List` },
+    fields: {},
+    itemsField: 'items',
+    isQuick: isHub,
+  } as const
+  if (!isBuiltIn) return { ...form, itemStart: '', item: bytes => bytes }
+  const metadataStart = wirePrefix.lastIndexOf('"metadata":')
+  return { ...form, itemStart: '{', item: bytes => bytes.subarray(metadataStart) }
 }
 
 /**
@@ -37,9 +48,11 @@ export async function listBody<Item>(
   const metadata = { version: String(version), resourceVersion: String(version), ...chunk }
   const head = jsonOf(form.head, { metadata }, fields, form.fields)
   const yielder = form.isQuick ? undefined : new Yielder(systemClock)
-  const parts: Buffer[] = [Buffer.from(`{${head},"${form.itemsField}":[`)]
+  const start = items.length === 0 ? '' : form.itemStart
+  const parts: Buffer[] = [Buffer.from(`{${head},"${form.itemsField}":[${start}`)]
+  const between = Buffer.from(`,${form.itemStart}`)
   for (const [at, item] of items.entries()) {
-    if (at > 0) parts.push(comma)
+    if (at > 0) parts.push(between)
     if (at % itemsPerTurn === itemsPerTurn - 1) await setImmediate()
     const pause = yielder?.pause()
     if (pause !== undefined) await pause

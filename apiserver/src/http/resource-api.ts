@@ -58,7 +58,10 @@ const finalizeMethods = ['PUT'] as const
 export const answerDefaults = Object.freeze({
   /** Objects of the longest list that is short. Short lists are not limited. */
   short: 1_000,
-  /** Objects of all long lists in flight, until their last byte is sent: about 24 bytes each. */
+  /**
+   * Objects of all long lists in flight, until their last byte is sent: about 24 bytes each, and those of built-in kinds another
+   * 104 for the view that leaves out their kind.
+   */
   objects: 8_000_000,
   /** The same for each caller. */
   objectsPerCaller: 2_000_000,

@@ -19,7 +19,9 @@ export interface ListForm {
   readonly itemsField: 'items' | 'rows'
   /** Whether an item costs so little that a long list need not yield for it. */
   readonly isQuick: boolean
-  /** Returns the form of an item. */
+  /** The text before the form of each item. */
+  readonly itemStart: '' | '{'
+  /** Returns the form of an item, behind `itemStart`. */
   item(wire: Buffer): Buffer
 }
 

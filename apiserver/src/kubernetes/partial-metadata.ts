@@ -19,6 +19,7 @@ export class PartialMetadataView implements ObjectView {
       fields: {},
       itemsField: 'items',
       isQuick: false,
+      itemStart: '',
       item: wire => this.object(wire),
     }
   }

@@ -44,6 +44,7 @@ export class TableView implements ObjectView {
       fields: { columnDefinitions: columns.definitions },
       itemsField: 'rows',
       isQuick: false,
+      itemStart: '',
       item: wire => Buffer.from(this.#row(wire)),
     }
   }

@@ -10,6 +10,7 @@ function markedView(): ObjectView & { shown: number } {
     fields: {},
     itemsField: 'items',
     isQuick: false,
+    itemStart: '',
   } as const
   return {
     key: 'marked',

@@ -94,15 +94,16 @@ function encodeWire(version: WireVersion, object: BareObject, revision: Revision
   return JSON.stringify(wireObject(version, object, revision))
 }
 
-/** Returns the wire form of an object, which shares its content. */
+/** Returns the wire form of an object, which shares its content. Its fields are in the order of wire JSON. */
 export function wireObject(version: WireVersion, object: BareObject, revision: Revision): object {
-  const { name, ...rest } = object.metadata
+  const { apiVersion: _apiVersion, kind: _kind, metadata, ...content } = object
+  const { name, ...rest } = metadata
   const text = String(revision)
   return {
-    ...object,
     apiVersion: version.apiVersion,
     kind: version.kind,
     metadata: { name, version: text, resourceVersion: text, ...rest },
+    ...content,
   }
 }
 

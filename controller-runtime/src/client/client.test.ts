@@ -130,6 +130,14 @@ describe('requests', () => {
     expect(requests[1]?.body).toBeUndefined()
   })
 
+  test('give the items of a list the apiVersion and kind that the list of a built-in kind has once', async () => {
+    const { apiVersion, kind, ...item } = stored
+    const list = { apiVersion, kind: `${kind}List`, metadata: { version: '5' }, items: [item] }
+    expect((await scripted({ body: list }).client.list(Gadget)).items).toEqual([stored])
+    const other = scripted({ body: { ...list, kind: 'PartList' } })
+    await expect(other.client.list(Gadget)).rejects.toThrow(TransportError)
+  })
+
   test('reject an empty name, which would address the collection', async () => {
     const { requests, client } = scripted({ body: stored })
     await expect(client.delete(Gadget, '')).rejects.toThrow(TypeError)

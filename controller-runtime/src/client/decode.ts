@@ -45,9 +45,13 @@ function objectOf<T extends ApiObject>(model: Model<T>, value: unknown, text: st
   throw unexpected(`a ${model.kind}`, text)
 }
 
-/** @throws TransportError if the body is not a list of that model's objects. */
+/**
+ * Gives the items of a built-in kind their apiVersion and kind, which only the list has.
+ * @throws TransportError if the body is not a list of that model's objects.
+ */
 export function decodeList<T extends ApiObject>(model: Model<T>, text: string): ObjectList<T> {
   const value = parse(text)
+  fillInKind(model, value)
   if (isListOf(model, value)) return value
   throw unexpected(`a list of ${model.plural}`, text)
 }
@@ -95,6 +99,13 @@ function fillInVersion(value: unknown): boolean {
   if (!isRecord(value) || !isRecord(value.metadata) || value.metadata.version !== undefined) return false
   Object.assign(value.metadata, { version: '', resourceVersion: '' })
   return true
+}
+
+function fillInKind({ apiVersion, kind }: Model, list: unknown): void {
+  if (!isRecord(list) || list.apiVersion !== apiVersion || list.kind !== `${kind}List`) return
+  if (!Array.isArray(list.items)) return
+  for (const item of list.items)
+    if (isRecord(item) && item.kind === undefined) Object.assign(item, { apiVersion, kind })
 }
 
 function isObjectOf<T extends ApiObject>(model: Model<T>, value: unknown, isNew = false): value is T {
