@@ -211,3 +211,41 @@ describe('items of lists of built-in kinds have no apiVersion and kind', () => {
     expect(await itemsOf(`${items}?fieldSelector=metadata.name%3Dnothing`)).toMatchObject([kindOfItems])
   })
 })
+
+describe('a DELETE responds', () => {
+  const statusOf = (name: string, kind: string, uid: string, group?: string) => ({
+    ...{ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success' },
+    details: { name, ...(group !== undefined && { group }), kind, uid },
+  })
+
+  it('with a Status if it removes the object', async () => {
+    const { uid } = (await create('configmaps', 'removed')).metadata
+    const path = at('configmaps', 'removed')
+    const removed = statusOf('removed', 'configmaps', uid)
+    expect((await api.delete(`${path}?dryRun=All`)).body).toEqual(removed)
+    const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json'
+    expect((await api.delete(path, undefined, { headers: { accept } })).body).toEqual(removed)
+    const group = 'coordination.k8s.io'
+    const leases = `/apis/${group}/v1/namespaces/default/leases`
+    const lease = objectOf(await api.post(leases, { metadata: { name: 'l' }, spec: {} }), 201)
+    const { body } = await api.delete(`${leases}/l`)
+    expect(body).toEqual(statusOf('l', 'leases', lease.metadata.uid, group))
+  })
+
+  it('with the object if it waits for finalizers, and when they are gone', async () => {
+    await create('configmaps', 'held', {}, { finalizers: ['example.com/hold'] })
+    for (const _time of [1, 2])
+      expect(objectOf(await api.delete(at('configmaps', 'held'))).metadata.deletionTimestamp).toBeDefined()
+    expect(
+      objectOf(await api.mergePatch(at('configmaps', 'held'), { metadata: { finalizers: null } })).kind,
+    ).toBe('ConfigMap')
+  })
+
+  it('with the object of the kinds of which Kubernetes returns it, and of a plugin', async () => {
+    await create('serviceaccounts', 'returned')
+    expect(objectOf(await api.delete(at('serviceaccounts', 'returned'))).kind).toBe('ServiceAccount')
+    await create('resourcequotas', 'returned', { spec: { hard: { pods: '1' } } })
+    expect(objectOf(await api.delete(at('resourcequotas', 'returned'))).kind).toBe('ResourceQuota')
+    expect(objectOf(await api.delete(`${items}/nothing`)).kind).toBe('Item')
+  })
+})

@@ -38,13 +38,15 @@ export class Outcomes {
     return { ...shown, body: this.#comparable(body) }
   }
 
-  /** A removed object is a Status in Kubernetes, and the object in Setpoint. */
+  /** A removed object of a custom kind is a Status in Kubernetes, and the object in Setpoint. */
   #deleted(body: unknown): unknown {
     if (!isFields(body)) return body
-    if (body.kind === 'Status') return { removed: fieldsOf(body.details ?? {}).name ?? 'a collection' }
-    const { deletionTimestamp, name } = fieldsOf(body.metadata)
+    const { name, group } = fieldsOf(body.details ?? {})
+    if (body.kind === 'Status' ? isBuiltInGroup(group) : isBuiltIn(body)) return this.#comparable(body)
+    if (body.kind === 'Status') return { removed: name ?? 'a collection' }
+    const { deletionTimestamp, name: ofObject } = fieldsOf(body.metadata)
     if (deletionTimestamp !== undefined) return this.#comparable(body)
-    return { removed: name ?? 'a collection' }
+    return { removed: ofObject ?? 'a collection' }
   }
 
   #comparable(value: unknown): unknown {

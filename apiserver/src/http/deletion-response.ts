@@ -1,14 +1,26 @@
 import { decodeWire, type ServedModel } from '../model/index.ts'
-import type { ApiResponse } from './api-request.ts'
+import type { WriteResult } from '../registry/index.ts'
+import type { ApiRequest, ApiResponse } from './api-request.ts'
 
 /**
- * Returns the response to a DELETE of a sensitive kind. It shows no object, because a caller may delete objects without being
- * allowed to read them, and a dry run deletes nothing. The form is that of Kubernetes, where an object was removed.
+ * Returns true if the response to a DELETE of an object is a Status. For built-in kinds that is so if the object was removed, as
+ * in Kubernetes; for sensitive kinds always, because a caller may delete objects without being allowed to read them, and a dry
+ * run deletes nothing.
+ */
+export function isDeletionStatus({ model, hub, rules }: ServedModel, { isRemoved }: WriteResult): boolean {
+  return model.sensitive || (hub.isBuiltIn && isRemoved === true && rules?.returnsDeleted !== true)
+}
+
+/**
+ * Returns a Status with the name and uid of an object that was deleted, in the form of Kubernetes.
  * @param deleted the object; undefined for a collection
  */
-export function deletionStatus({ model }: ServedModel, deleted: Buffer | undefined): ApiResponse {
+export function deletionStatus(
+  { group, plural }: ApiRequest['path'],
+  deleted: Buffer | undefined,
+): ApiResponse {
   const { name, uid } = deleted === undefined ? {} : decodeWire(deleted).metadata
-  const details = { name, group: model.group || undefined, kind: model.plural, uid }
+  const details = { name, group: group || undefined, kind: plural, uid }
   const status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
   return {
     status: 200,

@@ -39,7 +39,7 @@ import {
 } from '../registry/index.ts'
 import { FairScheduler, Semaphore, type WorkOwner } from '../scheduling/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
-import { deletionStatus } from './deletion-response.ts'
+import { deletionStatus, isDeletionStatus } from './deletion-response.ts'
 import { MethodNotAllowedError } from './error-response.ts'
 import { listBody, plainList } from './list-response.ts'
 import { respondToReview, reviewMethods } from './review-api.ts'
@@ -132,9 +132,7 @@ export class ResourceApi {
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     if (served.review !== undefined) return respondToReview(served, served.review, request)
     const version = served.versionAt(request.path)
-    const plain = await this.#respond(served, version, request)
-    const isStatus = served.model.sensitive && request.method === 'DELETE'
-    const response = isStatus ? plain : inView(plain, request)
+    const response = await this.#respond(served, version, request)
     if (served.rules?.takesEffectAtOnce && request.method !== 'GET' && request.method !== 'HEAD')
       await this.#takeEffect(served)
     return version.warning === undefined ? response : withWarning(response, version.warning)
@@ -186,7 +184,7 @@ export class ResourceApi {
       const body = await readObject(request, options.fieldValidation, version)
       const { document, warnings, mayHaveNulls: dropsNulls } = body
       const result = await this.#registry.replace(served, key, document, scope, { ...options, dropsNulls })
-      return written(200, withWarnings(result, warnings))
+      return written(request, 200, withWarnings(result, warnings))
     }
     if (method === 'PATCH') {
       const options = { ...readWriteOptions(request), ...bounds, version }
@@ -199,12 +197,14 @@ export class ResourceApi {
         patch.type === 'apply'
           ? await this.#registry.apply(served, key, patch, scope, options)
           : await this.#registry.patch(served, key, patch, scope, { ...options, dropsNulls })
-      return written(result.isCreated ? 201 : 200, withWarnings(result, warnings))
+      return written(request, result.isCreated ? 201 : 200, withWarnings(result, warnings))
     }
     if (method === 'DELETE' && scope === 'object') {
       const { deletion, options } = await readDeleteParameters(request)
       const result = await this.#registry.delete(served, key, deletion, { ...options, version })
-      return served.model.sensitive ? deletionStatus(served, result.bytes) : written(200, result)
+      return isDeletionStatus(served, result)
+        ? deletionStatus(request.path, result.bytes)
+        : written(request, 200, result)
     }
     throw new MethodNotAllowedError(method, scope === 'status' ? statusMethods : nameMethods)
   }
@@ -252,7 +252,7 @@ export class ResourceApi {
     const collection = path.namespace === undefined ? '' : `namespaces/${path.namespace}/`
     const name = nameOfKey(result.key)
     const location = `${this.#basePath}/${root}/${version.apiVersion}/${collection}${served.model.plural}/${name}`
-    return written(201, withWarnings(result, warnings), { location })
+    return written(request, 201, withWarnings(result, warnings), { location })
   }
 
   async #get(
@@ -266,7 +266,7 @@ export class ResourceApi {
     this.#checkReached(at)
     const entry = cache.store.get(key)
     if (entry === undefined) throw notFound(cache.served, key)
-    return { status: 200, headers: objectHeaders, body: cache.bytesOf(entry, version) }
+    return { status: 200, headers: objectHeaders, body: inView(cache.bytesOf(entry, version), request) }
   }
 
   /** Waits for room for a response of so many objects. The response releases it once it is sent. */
@@ -373,7 +373,7 @@ export class ResourceApi {
       },
     })
     const version = await this.#gate.pass(request.signal)
-    if (sensitive) return deletionStatus(cache.served, undefined)
+    if (sensitive) return deletionStatus(request.path, undefined)
     const form = request.view?.list ?? plainList(as)
     const remaining = count - shown.length
     const chunk = remaining === 0 ? {} : { remainingItemCount: remaining }
@@ -408,10 +408,9 @@ function isReviewAt({ indexes, review }: ServedModel, { namespace, name }: ApiRe
   return isAt && indexes.isNamespaced === (namespace !== undefined)
 }
 
-/** Shows the object of a response in the view of its request. Lists are made in their view. */
-function inView(response: ApiResponse, { view }: ApiRequest): ApiResponse {
-  if (view === undefined || !Buffer.isBuffer(response.body)) return response
-  return { ...response, body: view.object(response.body) }
+/** Shows an object in the view of a request. */
+function inView(object: Buffer, { view }: ApiRequest): Buffer {
+  return view === undefined ? object : view.object(object)
 }
 
 /** Returns the scope of writes to a subresource, or undefined if the kind does not have it. */
@@ -457,9 +456,12 @@ function failureOf(served: ServedModel): ApiError | undefined {
   return 'message' in served.phase ? notReady(served, served.phase.message) : undefined
 }
 
-function written(status: number, result: WriteResult, headers: Record<string, string> = {}): ApiResponse {
-  const { warnings, bytes } = result
-  if (warnings.length === 0) return { status, headers: { ...objectHeaders, ...headers }, body: bytes }
-  const warning = warningHeaders(warnings)
-  return { status, headers: { ...objectHeaders, ...headers, warning }, body: bytes }
+function written(
+  request: ApiRequest,
+  status: number,
+  { warnings, bytes }: WriteResult,
+  headers: Record<string, string> = {},
+): ApiResponse {
+  const warning = warnings.length > 0 && { warning: warningHeaders(warnings) }
+  return { status, headers: { ...objectHeaders, ...headers, ...warning }, body: inView(bytes, request) }
 }

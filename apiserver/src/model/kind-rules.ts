@@ -48,6 +48,8 @@ export interface KindRules {
   readonly takesEffectAtOnce?: true
   /** For kinds with objects that always exist. Their collections cannot be deleted. @throws ApiError 403 for such an object */
   checkDeletion?(object: BareObject): void
+  /** Set if the response to a deletion that removes the object is the object, and not a Status (`ReturnDeletedObject`). */
+  readonly returnsDeleted?: true
   /** Marks an object whose deletion starts. */
   deleting?(draft: BareObject): void
   /** Returns true if a deletion cannot remove the object yet, although it has no finalizers. */

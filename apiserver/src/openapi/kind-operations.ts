@@ -166,9 +166,7 @@ export class KindOperations {
       ),
       requestBody: this.#deleteBody(),
       responses: {
-        '200': this.#isSensitive
-          ? deleted
-          : this.#object('The object as it was deleted, or as it waits for its finalizers.'),
+        '200': this.#deleted(),
         ...errorRefs(400, 409, 413, 415, 422, 504),
       },
     })
@@ -192,6 +190,19 @@ export class KindOperations {
 
   patchStatus(): JsonObject {
     return this.#patch(`Change parts of the status of a ${this.#kind}`, 'Status')
+  }
+
+  #deleted(): JsonObject {
+    if (this.#isSensitive) return deleted
+    const { hub, rules } = this.#of.served
+    if (!hub.isBuiltIn || rules?.returnsDeleted)
+      return this.#object('The object as it was deleted, or as it waits for its finalizers.')
+    // As in Kubernetes' own documents, although an object that waits for its finalizers is no Status.
+    return {
+      ...deleted,
+      description:
+        'A Status with the name and uid of the removed object. One that waits for its finalizers is the object.',
+    }
   }
 
   get #isSensitive(): boolean {

@@ -131,7 +131,8 @@ const listMeta = {
 
 const status = {
   type: 'object',
-  description: 'The body of every error response, and of the response to a DELETE of a sensitive kind.',
+  description:
+    'The body of every error response, and of the response to a DELETE that does not show the object.',
   required: ['kind', 'apiVersion', 'status'],
   properties: {
     kind,

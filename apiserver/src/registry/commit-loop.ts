@@ -158,7 +158,8 @@ export class CommitLoop {
       if (outcome.stored) {
         const { warnings } = decision.draft
         const revision = options.dryRun ? current.revision : outcome.revision
-        return { key, bytes: wireBytes(shown.version, name, Buffer.from(shown.json), revision), warnings }
+        const bytes = wireBytes(shown.version, name, Buffer.from(shown.json), revision)
+        return { key, bytes, warnings, ...(decision.removes && { isRemoved: true }) }
       }
       if (hasLost && !isConditional) {
         await attempts.again()

@@ -72,6 +72,8 @@ export interface WriteResult {
   readonly warnings: readonly string[]
   /** True if an apply has created the object. */
   readonly isCreated?: true
+  /** True if the write has removed the object. */
+  readonly isRemoved?: true
 }
 
 /** Returns a result with warnings before its own. */

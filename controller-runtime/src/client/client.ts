@@ -207,8 +207,8 @@ export interface Client {
     options?: ApplyOptions,
   ): Promise<T>
   /**
-   * Deletes an object, or marks it as deleting if it has finalizers. Returns its last state, or undefined for a sensitive
-   * kind, whose objects are only shown to those who may read them.
+   * Deletes an object, or marks it as deleting if it has finalizers. Returns its last state, or undefined for a removed
+   * object of a built-in kind, and for a sensitive kind, whose objects are only shown to those who may read them.
    * @throws ApiError NotFound, Conflict.
    */
   delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T | undefined>

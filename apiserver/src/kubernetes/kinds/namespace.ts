@@ -91,6 +91,7 @@ const model = defineBuiltInModel({
  */
 const rules: KindRules = {
   subresources: ['finalize'],
+  returnsDeleted: true,
   created(draft) {
     labelName(draft)
     const { finalizers = [], ...spec } = recordOf(draft.spec)

@@ -74,6 +74,7 @@ export const resourceQuota: BuiltInKind = {
       },
       ageColumn,
     ],
+    returnsDeleted: true,
     created: normalize,
     updated: normalize,
   },

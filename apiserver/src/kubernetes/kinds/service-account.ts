@@ -48,5 +48,6 @@ export const serviceAccount: BuiltInKind = {
       },
       ageColumn,
     ],
+    returnsDeleted: true,
   },
 }
