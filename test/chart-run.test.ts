@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { EtcdPods } from './support/etcd-pods.ts'
-import { type KubernetesObject, type Pod, release, render } from './support/helm.ts'
+import { type KubernetesObject, pick, podOf, release, render } from './support/helm.ts'
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { PodProcess, type Surroundings, secretTexts } from './support/pod-process.ts'
 import { ask } from './support/secure-api.ts'
@@ -23,18 +23,6 @@ const values = {
   settings: { 'max-watches': 1_000 },
   serviceMonitor: { enabled: true },
   dashboard: { enabled: true },
-}
-
-function find(objects: readonly KubernetesObject[], kind: string, name: string): KubernetesObject {
-  const found = objects.find(object => object.kind === kind && object.name === name)
-  if (found === undefined) throw new Error(`there is no ${kind} ${name}`)
-  return found
-}
-
-function podOf(objects: readonly KubernetesObject[], kind: string, name: string): Pod {
-  const { pod } = find(objects, kind, name)
-  if (pod === undefined) throw new Error(`${kind} ${name} makes no pods`)
-  return pod
 }
 
 describe('a release, as local processes', () => {
@@ -73,7 +61,7 @@ describe('a release, as local processes', () => {
       issuer: textOf(secret['controllers-token']),
     }
 
-    etcd = await EtcdPods.start(find(objects, 'StatefulSet', etcdName), around)
+    etcd = await EtcdPods.start(pick(objects, 'StatefulSet', etcdName), around)
     for (const [there, here] of etcd.addresses(etcdName)) addresses.set(there, here)
     const serverPod = podOf(objects, 'Deployment', release.fullname)
     servers.push(await PodProcess.start(serverPod, around), await PodProcess.start(serverPod, around))
@@ -124,7 +112,7 @@ describe('a release, as local processes', () => {
       expect(answer.status, answer.text).toBe(200)
       expect(Number(fieldsOf(JSON.parse(answer.text)).count)).toBeGreaterThan(0)
       // Without TLS, etcd serves only health and metrics.
-      const [scraped] = arrayOf(find(objects, 'ServiceMonitor', etcdName).spec.endpoints).map(fieldsOf)
+      const [scraped] = arrayOf(pick(objects, 'ServiceMonitor', etcdName).spec.endpoints).map(fieldsOf)
       expect(await (await fetch(`http://${metrics}${textOf(scraped?.path)}`)).text()).toContain(
         'etcd_disk_wal_fsync_duration_seconds_bucket',
       )
@@ -193,14 +181,14 @@ describe('a release, as local processes', () => {
   it('the scraped metrics include every metric of the dashboard, and their user has no further access', async () => {
     const [server, controller] = [servers[0], controllers[0]]
     const pathOf = (name: string) => {
-      const [endpoint] = arrayOf(find(objects, 'ServiceMonitor', name).spec.endpoints)
+      const [endpoint] = arrayOf(pick(objects, 'ServiceMonitor', name).spec.endpoints)
       return textOf(fieldsOf(endpoint).path)
     }
     const scraped = await ask(`${server?.url}${pathOf(release.fullname)}`, { ca, token: tokens.metrics })
     expect(scraped.status).toBe(200)
     const fromControllers = await fetch(`${controller?.url}${pathOf(`${release.fullname}-controllers`)}`)
     const told = scraped.text + (await fromControllers.text())
-    const dashboard = find(objects, 'ConfigMap', `${release.fullname}-dashboard`)
+    const dashboard = pick(objects, 'ConfigMap', `${release.fullname}-dashboard`)
     const panels = arrayOf(fieldsOf(JSON.parse(textOf(fieldsOf(dashboard.raw.data)['setpoint.json']))).panels)
     const queries = panels.flatMap(panel => arrayOf(fieldsOf(panel).targets)).map(each => fieldsOf(each).expr)
     const names = queries.flatMap(query => textOf(query).match(/[a-z]+(_[a-z0-9]+)+(?=\{)/g) ?? [])
@@ -266,7 +254,7 @@ it('a full etcd stays ready, so that an upgrade can raise its quota, and refuses
   const around: Surroundings = { objects, secrets: {}, addresses: new Map() }
   const texts = secretTexts(`${name}-client`, around)
   const client = { cert: textOf(texts['tls.crt']), key: textOf(texts['tls.key']) }
-  const etcd = await EtcdPods.start(find(objects, 'StatefulSet', name), around)
+  const etcd = await EtcdPods.start(pick(objects, 'StatefulSet', name), around)
   try {
     const put = (n: number) => {
       const body = { key: btoa(`fill${n}`), value: 'A'.repeat(1024 * 1024) }

@@ -12,7 +12,17 @@ import { parseCommandLine } from '../apiserver/src/cli/flags.ts'
 import { flagsOf } from '../apiserver/src/cli/flags-table.ts'
 import { findHelm } from '../scripts/kubernetes-tools.mjs'
 import { FakeCluster, type Present } from './support/fake-cluster.ts'
-import { helm, KubernetesObject, type Pod, type Rendered, release, render, selects } from './support/helm.ts'
+import {
+  helm,
+  KubernetesObject,
+  type Pod,
+  pick,
+  podOf,
+  type Rendered,
+  release,
+  render,
+  selects,
+} from './support/helm.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { problemsOf } from './support/manifests.ts'
 
@@ -187,18 +197,6 @@ function objectsOf(name: string): readonly KubernetesObject[] {
   const found = rendered.get(name)
   if (found === undefined) throw new Error(`nothing was rendered with ${name}`)
   return found.objects
-}
-
-function pick(objects: readonly KubernetesObject[], kind: string, name: string): KubernetesObject {
-  const found = objects.find(object => object.kind === kind && object.name === name)
-  if (found === undefined) throw new Error(`there is no ${kind} ${name}`)
-  return found
-}
-
-function podOf(objects: readonly KubernetesObject[], kind: string, name: string): Pod {
-  const { pod } = pick(objects, kind, name)
-  if (pod === undefined) throw new Error(`${kind} ${name} makes no pods`)
-  return pod
 }
 
 const podsOf = (objects: readonly KubernetesObject[]) => objects.flatMap(({ pod }) => pod ?? [])

@@ -60,6 +60,20 @@ export async function render(values: object, flags: readonly string[] = []): Pro
   return { yaml: stdout, objects: documents.map(document => new KubernetesObject(fieldsOf(document))) }
 }
 
+/** Returns the object of this kind and name. @throws Error if there is none */
+export function pick(objects: readonly KubernetesObject[], kind: string, name: string): KubernetesObject {
+  const found = objects.find(object => object.kind === kind && object.name === name)
+  if (found === undefined) throw new Error(`there is no ${kind} ${name}`)
+  return found
+}
+
+/** Returns the pod of the object of this kind and name. @throws Error if there is none */
+export function podOf(objects: readonly KubernetesObject[], kind: string, name: string): Pod {
+  const { pod } = pick(objects, kind, name)
+  if (pod === undefined) throw new Error(`${kind} ${name} makes no pods`)
+  return pod
+}
+
 export class KubernetesObject {
   readonly raw: Fields
 
