@@ -29,17 +29,35 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
-{{- /* Not of what pods are made from: another version of the chart alone is no reason to replace them. */ -}}
-{{- define "setpoint.labels" -}}
-{{- $root := index . 0 -}}
-{{ include "setpoint.selectorLabels" . }}
-app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- /* (dict "root" $ "component" component "labels" more "annotations" more): of an object, besides its name. */ -}}
+{{- define "setpoint.metadata" -}}
+{{- $v := .root.Values -}}
+{{- $labels := include "setpoint.selectorLabels" (list .root .component) | fromYaml -}}
+{{- $_ := set $labels "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+labels: {{- merge $labels (default dict .labels) $v.commonLabels | toYaml | nindent 2 }}
+{{- with merge dict (default dict .annotations) $v.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
+{{- /*
+(list $ component podLabels). Without the chart's version, which alone is no reason to replace pods.
+*/ -}}
+{{- define "setpoint.podLabels" -}}
+{{- $root := index . 0 -}}
+{{- $own := include "setpoint.selectorLabels" (list $root (index . 1)) | fromYaml -}}
+{{- merge $own (index . 2) $root.Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{- /* (list $ image): an image as the values describe it. */ -}}
 {{- define "setpoint.image" -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- with default $image.registry $root.Values.global.imageRegistry }}{{ . }}/{{ end -}}
+{{- $image.repository -}}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default $root.Chart.AppVersion $image.tag }}{{ end -}}
 {{- end -}}
 
 {{- define "setpoint.tokensSecret" -}}
@@ -88,7 +106,7 @@ oidc-ca: /etc/setpoint/oidc-ca/ca.crt
 {{- /* Of the chart's own members, by which they and the servers find and check each other: a list as YAML. */ -}}
 {{- define "setpoint.etcdHosts" -}}
 {{- $name := include "setpoint.etcdName" . -}}
-{{- range $i := until 3 }}
+{{- range $i := until (int .Values.etcd.bundled.replicas) }}
 - {{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc
 {{- end }}
 {{- end -}}
@@ -133,23 +151,6 @@ keyKey: tls.key
 {{- range .Values.plugins.dirs }}
 - --plugin={{ . }}
 {{- end }}
-{{- end -}}
-
-{{- define "setpoint.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 1000
-runAsGroup: 1000
-fsGroup: 1000
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile:
-  type: RuntimeDefault
-{{- end -}}
-
-{{- define "setpoint.securityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
 {{- end -}}
 
 {{- /* (list $ component values-of-the-component): what a pod is told about where to run. */ -}}
