@@ -18,9 +18,12 @@ import { copyFixture } from './support/worlds.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-test.each(['render-errors.mjs', 'render-flags.mjs'])('the page of scripts/%s is up to date', async script => {
-  await promisify(execFile)(process.execPath, [join(root, 'scripts', script), '--check'])
-})
+test.each(['render-errors.mjs', 'render-flags.mjs', 'render-chart.mjs'])(
+  'the page of scripts/%s is up to date',
+  async script => {
+    await promisify(execFile)(process.execPath, [join(root, 'scripts', script), '--check'])
+  },
+)
 
 test('every name that the SDK exports has a docstring', async () => {
   await promisify(execFile)(process.execPath, [join(root, 'scripts/render-sdk.mjs'), '--check'])
@@ -284,6 +287,7 @@ async function pages(): Promise<string[]> {
     'README.md',
     'CHANGELOG.md',
     ...docs.filter(file => file.endsWith('.md')).map(file => join('docs', file)),
+    'charts/setpoint/README.md',
     ...plugins.map(plugin => join('plugins', plugin, 'README.md')),
   ]
     .map(file => join(root, file))
