@@ -209,7 +209,7 @@ describe('the validate hook', () => {
   })
 
   it.each<[string, unknown]>([
-    ['returns a promise', async () => []],
+    ['returns a promise', () => Promise.resolve([])],
     ['returns something else', () => 'no'],
     ['returns a violation without a message', () => [{ field: 'spec' }]],
     ['returns an unknown key', () => [{ field: 'spec', message: 'm', resaon: 'FieldValueRequired' }]],
