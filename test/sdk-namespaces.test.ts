@@ -194,8 +194,6 @@ const desks = definePlugin({
 describe('a reconciler of a namespaced kind', () => {
   reconcilerConformance({
     model: Desk,
-    // All cases run at once, and share the processor.
-    deadlineMs: 280_000,
     outside: () => undefined,
     plugin: () => desks,
     objects: () => [

@@ -10,9 +10,6 @@ import { generateKey, writeKey } from './private-key.ts'
 import { Revocations } from './revocations.ts'
 import { signCertificate } from './x509.ts'
 
-/** A certificate makes a dozen calls, so some cases have a hundred lifecycles. */
-const deadlineMs = 280_000
-
 /** A CA that people have brought, valid at the time of the suite's clock. */
 let ca: { readonly privateKey: string; readonly certificate: string }
 beforeAll(async () => {
@@ -96,7 +93,6 @@ describe('the reconciler of certificates', () => {
     // A certificate that was deleted before it was issued is on no list. `isCleanedUp` looks at the lists.
     normalize: (value, path) =>
       path[1]?.startsWith('revocationlists') && path.length === 3 ? undefined : normalize(value, path),
-    deadlineMs,
   }).register(test)
 })
 
@@ -120,6 +116,5 @@ describe('the reconciler of issuers', () => {
         getCondition(status?.conditions, 'Ready')?.reason,
       ]),
     normalize,
-    deadlineMs,
   }).register(test)
 })

@@ -36,8 +36,6 @@ describe('the subscription reconciler', () => {
   reconcilerConformance<SubscriptionObject, Inbox>({
     model: Subscription,
     models: [Item],
-    // A deletion takes a second or more, because a watch is opened to its end.
-    deadlineMs: 280_000,
     plugin: ({ outside }) => webhooks({ post: outside.post, settings }),
     outside: () => new Inbox(),
     objects: () =>

@@ -22,6 +22,16 @@ export function actionOf(
   }
 }
 
+/**
+ * Returns what calls of one kind have in common in every lifecycle: method, resource and subresource, and whether they add or
+ * remove a finalizer. Names are left out, since they may be random.
+ */
+export function kindOf({ method, path, body }: Pick<Call, 'method' | 'path' | 'body'>): string {
+  const { plural, name, subresource } = partsOf(path)
+  const of = [plural, ...(name === '' ? [] : ['name']), ...(subresource === '' ? [] : [subresource])]
+  return [method, of.join('/'), finalizerAction(body)].join(' ')
+}
+
 /** Returns the path below the group and version. */
 export function shortPath(path: string): string {
   return path.replace(/^\/apis\/[^/]+\/[^/]+\//, '')

@@ -2,7 +2,7 @@ import type { ApiObject } from '../../api/object.ts'
 import { objectKey } from '../../api/object-key.ts'
 import { Finding } from './finding.ts'
 import { atCall, type CallPoint, type Lifecycles, placeOf } from './lifecycles.ts'
-import { type Disturb, describeCall } from './process-transport.ts'
+import type { Disturb } from './process-transport.ts'
 import type { Guarantee, Variant } from './variants.ts'
 
 /** Cases with deletions at any time, and failures of the clean-up. */
@@ -14,11 +14,11 @@ export function deletionCases<T extends ApiObject, Outside>(
     {
       name: 'it cleans up after an object that is deleted before or after any of its calls',
       async variants() {
-        const { calls } = await lifecycles.baseline('one')
-        const converging = calls.filter(({ phase }) => phase === 'converging')
-        return converging.flatMap(call => [
-          deletedAt<T, Outside>(calls, call, 'before'),
-          deletedAt<T, Outside>(calls, call, 'after'),
+        const { points } = await lifecycles.baseline('one')
+        const converging = points.filter(({ phase }) => phase === 'converging')
+        return converging.flatMap(point => [
+          deletedAt<T, Outside>(point, 'before'),
+          deletedAt<T, Outside>(point, 'after'),
         ])
       },
     },
@@ -38,14 +38,12 @@ export function deletionCases<T extends ApiObject, Outside>(
 }
 
 function deletedAt<T extends ApiObject, Outside>(
-  calls: readonly CallPoint[],
   point: CallPoint,
   moment: 'before' | 'after',
 ): Variant<T, Outside> {
-  const call = describeCall(point)
   return {
-    after: `after the object was deleted ${placeOf(calls, point, moment)}`,
-    when: `the object is deleted ${moment} ${call}`,
+    after: `after the object was deleted ${placeOf(point, moment)}`,
+    when: `the object is deleted ${moment} ${point.call}`,
     baseline: 'one',
     async run(scenario, { gone }) {
       let deletion: Promise<void> | undefined
@@ -60,7 +58,7 @@ function deletedAt<T extends ApiObject, Outside>(
         return response
       }
       await scenario.create()
-      await scenario.start({ disturb: atCall(point.number, disturb) })
+      await scenario.start({ disturb: atCall(point, disturb) })
       await scenario.reached(() => deletion !== undefined)
       await remove()
       await scenario.gone(gone)
@@ -88,7 +86,8 @@ function outageAtDeletion<T extends ApiObject, Outside>(
       const end = begin(scenario.outside)
       await scenario.deleteAll()
       let isGone = false
-      await scenario.until('it has tried to clean up', async () => {
+      // Until it has tried to clean up.
+      await scenario.reached(async () => {
         isGone = (await client.getIfExists(model, objectKey(scenario.object.metadata))) === undefined
         return isGone || process.failed(model.plural) + process.succeeded(model.plural) > runs
       })
@@ -124,9 +123,9 @@ function outageAtCreation<T extends ApiObject, Outside>(
       const end = begin(scenario.outside)
       await scenario.create()
       await scenario.start()
-      await scenario.until('it has tried to converge', () => {
-        return scenario.process.failed(model.plural) + scenario.process.succeeded(model.plural) > 1
-      })
+      // Until it has tried to converge.
+      const { process } = scenario
+      await scenario.reached(() => process.failed(model.plural) + process.succeeded(model.plural) > 1)
       scenario.timeline.note('the outage ends')
       await end()
       await scenario.converged(converged)

@@ -10,7 +10,7 @@ import {
   othersFinalizer,
   removeFinalizer,
 } from './other-writers.ts'
-import { type Disturb, describeCall } from './process-transport.ts'
+import type { Disturb } from './process-transport.ts'
 import type { Guarantee, Variant } from './variants.ts'
 
 /** Cases with another writer, who changes the object between the reconciler's read and its write. */
@@ -21,19 +21,19 @@ export function writerCases<T extends ApiObject, Outside>(
     {
       name: 'it does not overwrite changes that others make between its read and its write',
       async variants() {
-        const { calls } = await lifecycles.baseline('one')
-        return calls
+        const { points } = await lifecycles.baseline('one')
+        return points
           .filter(({ phase }) => phase === 'converging')
-          .map(call => othersWriteAt<T, Outside>(call))
+          .map(point => othersWriteAt<T, Outside>(point))
       },
     },
   ]
 }
 
-function othersWriteAt<T extends ApiObject, Outside>(call: CallPoint): Variant<T, Outside> {
+function othersWriteAt<T extends ApiObject, Outside>(point: CallPoint): Variant<T, Outside> {
   return {
-    after: `after another writer changed the object before ${call.action}`,
-    when: `another writer adds a label, an annotation and a finalizer before ${describeCall(call)}`,
+    after: `after another writer changed the object before ${point.actions[1]}`,
+    when: `another writer adds a label, an annotation and a finalizer before ${point.call}`,
     baseline: 'one',
     async run(scenario, { gone }) {
       let writes: Promise<void> | undefined
@@ -45,7 +45,7 @@ function othersWriteAt<T extends ApiObject, Outside>(call: CallPoint): Variant<T
       }
       const disturb: Disturb = (_call, carryOut) => write().then(carryOut)
       await scenario.create()
-      await scenario.start({ disturb: atCall(call.number, disturb) })
+      await scenario.start({ disturb: atCall(point, disturb) })
       await scenario.reached(() => writes !== undefined)
       await write()
       await scenario.converged()

@@ -49,6 +49,7 @@ test('histories are shown side by side from shortly before the fault, which is m
   for (let number = 1; number <= 30; number++) {
     timeline.call({
       number,
+      phase: 'converging',
       method: 'PATCH',
       path: `/apis/demo.example.com/v1/gadgets/g${number}`,
       body: undefined,

@@ -6,14 +6,14 @@ import { createManager, type Manager } from '../../manager/manager.ts'
 import { setupPlugin } from '../../manager/plugin-host.ts'
 import type { RandomSource } from '../../random.ts'
 import type { TestServer } from '../test-server.ts'
-import { type Call, type Disturb, ProcessTransport } from './process-transport.ts'
+import { type Call, type Disturb, type Phase, ProcessTransport } from './process-transport.ts'
 import { RecentLog } from './recent-log.ts'
 import { pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
 import { ProcessClock } from './scenario-clock.ts'
 import type { Activity } from './wait.ts'
 
 /** Real ms for a killed process to finish what it is doing: a file access, a local request. */
-const endingMs = 500
+const endingMs = 2_000
 
 /** What the processes of a scenario share. */
 export interface ProcessSurroundings<Outside> {
@@ -22,6 +22,7 @@ export interface ProcessSurroundings<Outside> {
   readonly random: RandomSource
   readonly transport: Transport
   readonly settingsOf: TestServer['settingsOf']
+  readonly phase: () => Phase
   readonly onCall: (call: Call) => void
   readonly onError: (error: string) => void
 }
@@ -65,8 +66,13 @@ export class ControllerProcess {
       transport.kill()
       clock.kill()
     }
-    const { onCall, random } = around
-    const transport: ProcessTransport = new ProcessTransport(around.transport, { disturb, kill, onCall })
+    const { phase, onCall, random } = around
+    const transport: ProcessTransport = new ProcessTransport(around.transport, {
+      disturb,
+      kill,
+      phase,
+      onCall,
+    })
     const log = new RecentLog(error => {
       if (!transport.isDead) around.onError(error)
     })
@@ -99,7 +105,7 @@ export class ControllerProcess {
       (sum, { counts }) => sum + counts.succeeded + counts.failed + counts.stale,
       this.transport.activity,
     )
-    return { count, isIdle: this.isIdle }
+    return { count, isIdle: this.isIdle, isServerBusy: this.transport.isServerBusy }
   }
 
   /** True if a run does not end and waits for no response. */

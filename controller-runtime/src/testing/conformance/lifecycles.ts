@@ -1,25 +1,30 @@
+import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
 import { objectKey } from '../../api/object-key.ts'
-import { actionOf } from './call-action.ts'
+import { actionOf, kindOf } from './call-action.ts'
 import { annotate, type Edit } from './other-writers.ts'
 import type { Call, Disturb } from './process-transport.ts'
-import type { ReconcilerUnderTest } from './reconciler-under-test.ts'
-import { Scenario } from './scenario.ts'
+import { conformanceDefaults, type ReconcilerUnderTest } from './reconciler-under-test.ts'
+import { OverdueError, Scenario } from './scenario.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** The phases of a lifecycle: the object is created and converges, then it is deleted and removed. */
-export type Phase = 'converging' | 'deleting'
-
-/** A call of the reconciler in an undisturbed lifecycle. */
-export interface CallPoint extends Pick<Call, 'number' | 'method' | 'path'> {
-  readonly phase: Phase
-  /** For people, for example "creating a part". */
-  readonly action: string
+/**
+ * A call to disturb, found in an undisturbed lifecycle. In a disturbed one it is the n-th call of its kind and phase: the
+ * calls of several controllers alternate differently each time, and so their overall numbers differ.
+ */
+export interface CallPoint extends Pick<Call, 'method' | 'phase'> {
+  readonly kind: string
+  /** From 1. */
+  readonly nth: number
+  /** For people, for example "creating a part (POST /apis/demo.example.com/v1/parts)". */
+  readonly call: string
+  /** The actions of the calls before, of the call, and after it. */
+  readonly actions: readonly [before: string | undefined, own: string, after: string | undefined]
 }
 
 /** The result of an undisturbed lifecycle, which every disturbed one must equal. */
 export interface Baseline {
-  readonly calls: readonly CallPoint[]
+  readonly points: readonly CallPoint[]
   readonly converged: Snapshot
   readonly gone: Snapshot
   readonly rows: readonly string[]
@@ -39,7 +44,7 @@ export class BaselineError extends Error {
 export type BaselineName = 'one' | 'all' | 'edited' | 'none'
 
 const empty: Snapshot = { objects: {}, outside: null }
-const none: Baseline = { calls: [], converged: empty, gone: empty, rows: [] }
+const none: Baseline = { points: [], converged: empty, gone: empty, rows: [] }
 
 /** Runs undisturbed lifecycles of a reconciler, each kind of them once. */
 export class Lifecycles<T extends ApiObject, Outside> {
@@ -82,8 +87,9 @@ export class Lifecycles<T extends ApiObject, Outside> {
   async #undisturbed(name: BaselineName): Promise<Baseline> {
     await using scenario = await Scenario.open(this.subject)
     try {
-      return await this.#live(scenario, name)
+      return await scenario.inTime(this.#live(scenario, name))
     } catch (error) {
+      if (error instanceof OverdueError) throw error
       throw new BaselineError(error, scenario.timeline.rows())
     }
   }
@@ -97,18 +103,10 @@ export class Lifecycles<T extends ApiObject, Outside> {
       await scenario.converged()
     }
     const converged = await scenario.snapshot()
-    const { calls } = scenario.process.transport
-    const convergingCalls = calls.length
     await scenario.deleteAll()
     await scenario.gone()
     return {
-      calls: calls.map((call, at) => ({
-        number: call.number,
-        method: call.method,
-        path: call.path,
-        phase: at < convergingCalls ? 'converging' : 'deleting',
-        action: actionOf(call, scenario.models),
-      })),
+      points: pointsOf(scenario.process.transport.calls, scenario.models),
       converged,
       gone: await scenario.snapshot(),
       rows: scenario.timeline.rows(),
@@ -132,23 +130,41 @@ export async function disturbed<T extends ApiObject, Outside>(
   await scenario.gone(expected.gone)
 }
 
-/** Disturbs only the call with this number. */
-export function atCall(number: number, disturb: Disturb): Disturb {
+/** Returns the first calls of each kind and phase. */
+function pointsOf(calls: readonly Call[], models: readonly Model[]): readonly CallPoint[] {
+  const counts = new Map<string, number>()
+  const actions = calls.map(call => actionOf(call, models))
+  const points = calls.map((call, at): CallPoint => {
+    const { method, path, phase } = call
+    const kind = kindOf(call)
+    const nth = (counts.get(`${phase} ${kind}`) ?? 0) + 1
+    counts.set(`${phase} ${kind}`, nth)
+    const own = actions[at] ?? ''
+    const again = nth === 1 ? '' : ' again'
+    return {
+      kind,
+      phase,
+      nth,
+      method,
+      call: `${own}${again} (${method} ${path})`,
+      actions: [actions[at - 1], own, actions[at + 1]],
+    }
+  })
+  return points.filter(({ nth }) => nth <= conformanceDefaults.callsOfAKind)
+}
+
+/** Disturbs only this call. */
+export function atCall({ kind, phase, nth }: CallPoint, disturb: Disturb): Disturb {
+  let seen = 0
   return (call, carryOut, kill) => {
-    if (call.number !== number) return carryOut()
+    if (call.phase !== phase || kindOf(call) !== kind || ++seen !== nth) return carryOut()
     call.isDisturbed = true
     return disturb(call, carryOut, kill)
   }
 }
 
 /** Returns when a call happens, for example "between creating a part and writing the status of gadget a". */
-export function placeOf(
-  calls: readonly CallPoint[],
-  { number }: CallPoint,
-  moment: 'before' | 'after',
-): string {
-  const first = calls[number - (moment === 'before' ? 2 : 1)]?.action
-  const second = calls[number - (moment === 'before' ? 1 : 0)]?.action
-  if (first === undefined) return `before ${second}`
-  return second === undefined ? `after ${first}` : `between ${first} and ${second}`
+export function placeOf({ actions: [before, own, after] }: CallPoint, moment: 'before' | 'after'): string {
+  if (moment === 'before') return before === undefined ? `before ${own}` : `between ${before} and ${own}`
+  return after === undefined ? `after ${own}` : `between ${own} and ${after}`
 }

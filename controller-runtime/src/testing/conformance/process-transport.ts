@@ -8,10 +8,14 @@ import type {
   WatchRequestOptions,
 } from '../../client/transport.ts'
 
+/** The phases of a lifecycle: the object is created and converges, then it is deleted and removed. */
+export type Phase = 'converging' | 'deleting'
+
 /** A request made by a process. */
 export interface Call {
   /** From 1, counted per process. */
   readonly number: number
+  readonly phase: Phase
   readonly method: TransportRequest['method']
   /** Path without the query. */
   readonly path: string
@@ -34,10 +38,6 @@ export type Disturb = (
   kill: () => void,
 ) => Promise<TransportResponse>
 
-export function describeCall({ number, method, path }: Pick<Call, 'number' | 'method' | 'path'>): string {
-  return `call ${number} (${method} ${path})`
-}
-
 /** Returns a promise that never settles, and that does not keep its awaiter in memory. */
 function never<T>(): Promise<T> {
   return new Promise(() => {})
@@ -52,10 +52,12 @@ export class ProcessTransport implements Transport {
   readonly #inner: Transport
   readonly #disturb: Disturb | undefined
   readonly #kill: () => void
+  readonly #phase: () => Phase
   readonly #onCall: (call: Call) => void
   readonly #watches = new Set<WatchConnection>()
   readonly #waiting: (() => void)[] = []
   #inFlight = 0
+  #executing = 0
   #activity = 0
   #unanswered = 0
   #held = false
@@ -63,11 +65,17 @@ export class ProcessTransport implements Transport {
 
   constructor(
     inner: Transport,
-    options: { disturb: Disturb | undefined; kill: () => void; onCall: (call: Call) => void },
+    options: {
+      disturb: Disturb | undefined
+      kill: () => void
+      phase: () => Phase
+      onCall: (call: Call) => void
+    },
   ) {
     this.#inner = inner
     this.#disturb = options.disturb
     this.#kill = options.kill
+    this.#phase = options.phase
     this.#onCall = options.onCall
   }
 
@@ -79,6 +87,11 @@ export class ProcessTransport implements Transport {
   /** Number of calls in progress. */
   get inFlight(): number {
     return this.#inFlight
+  }
+
+  /** True while the server works on a call. */
+  get isServerBusy(): boolean {
+    return this.#executing > 0
   }
 
   /** Number of calls that will never get a response, because the process is dead. */
@@ -131,6 +144,7 @@ export class ProcessTransport implements Transport {
     const { method, path, body, signal } = request
     const call: Call = {
       number: this.calls.length + 1,
+      phase: this.#phase(),
       method,
       path: path.split('?')[0] ?? path,
       body,
@@ -145,9 +159,14 @@ export class ProcessTransport implements Transport {
     this.#activity++
     try {
       const carryOut = async () => {
-        const response = await this.#inner.request(request)
-        call.executed = response.status
-        return response
+        this.#executing++
+        try {
+          const response = await this.#inner.request(request)
+          call.executed = response.status
+          return response
+        } finally {
+          this.#executing--
+        }
       }
       const response = await (this.#disturb?.(call, carryOut, this.#kill) ?? carryOut())
       if (!this.#dead) call.outcome = response.status

@@ -16,8 +16,14 @@ export const conformanceDefaults = Object.freeze({
   restMs: 3_000,
   /** Ms of the controllers' clock for a difference to disappear. */
   settleMs: 60_000,
-  /** Real ms of a case. Long, since a case of one second may take a minute on a busy machine. */
+  /** Real ms of one lifecycle. Long, since one of 100 ms may take many seconds on a busy machine. */
   deadlineMs: 120_000,
+  /** Real ms of a registered test, which runs up to a few hundred lifecycles. */
+  testMs: 900_000,
+  /** Calls of one kind, in each phase of a lifecycle, that are disturbed. */
+  callsOfAKind: 2,
+  /** Processes that die in the case of many crashes, while objects converge and while they are removed. */
+  deaths: 15,
   /** Number of writes for one object that only a loop explains. */
   loopWrites: 100,
   /** Number of writes of one process that end a wait for it. */

@@ -5,6 +5,7 @@ import type { Client } from '../../client/client.ts'
 import { startTestServer, type TestServer } from '../test-server.ts'
 import { ControllerProcess, type ProcessOptions } from './controller-process.ts'
 import { Finding } from './finding.ts'
+import type { Phase } from './process-transport.ts'
 import { conformanceDefaults, pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
 import { ScenarioClock } from './scenario-clock.ts'
 import { SeededRandom } from './seeded-random.ts'
@@ -17,6 +18,11 @@ const quietLooks = 4
 
 /** Steps without activity until a rest is over. */
 const restSteps = 20
+
+/** A lifecycle took too long. That says nothing about the reconciler. */
+export class OverdueError extends Error {
+  override readonly name = 'OverdueError'
+}
 
 /** One lifecycle: its own server, its own outside, and one process after another. */
 export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
@@ -38,6 +44,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   readonly #uids = new Set<string>()
   /** The objects created for the reconciler, as last seen. */
   readonly #objects = new Map<string, T>()
+  #phase: Phase = 'converging'
   #process: ControllerProcess | undefined
   /** Options of the process that replaces a dead one. */
   #nextProcess: () => ProcessOptions = () => ({})
@@ -99,6 +106,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   /** Creates the first object, or all of them. */
   async create(all = false): Promise<void> {
     const objects = this.subject.objects(this.outside)
+    this.#phase = 'converging'
     for (const object of all ? objects : objects.slice(0, 1)) {
       const created = await this.client.create(this.subject.model, object)
       this.#uids.add(created.metadata.uid)
@@ -122,6 +130,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
         random: this.#random.draw,
         transport: this.#server.transport,
         settingsOf: plugin => this.#server.settingsOf(plugin),
+        phase: () => this.#phase,
         onCall: call => this.timeline.call(call),
         onError: error => {
           this.#lastError = error
@@ -131,6 +140,28 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
       options,
     )
     this.#process = await this.pumped('`setup` of the plugin settles', starting)
+  }
+
+  /**
+   * Returns the result of a lifecycle.
+   * @throws OverdueError after `deadlineMs`, for example because a function of the subject never settles
+   */
+  async inTime<R>(lifecycle: Promise<R>): Promise<R> {
+    const { deadlineMs = conformanceDefaults.deadlineMs } = this.subject
+    let timer: NodeJS.Timeout | undefined
+    const deadline = new Promise<never>((_, reject) => {
+      const late = () => {
+        const what = `a lifecycle did not end within ${deadlineMs} ms, waiting until ${this.waitingFor}`
+        const why = 'a function of the subject never settles, or the machine is very slow (deadlineMs)'
+        reject(new OverdueError(`${what}: ${why}\n${this.timeline.rows().join('\n')}`))
+      }
+      timer = setTimeout(late, deadlineMs)
+    })
+    try {
+      return await Promise.race([deadline, lifecycle])
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   /** Advances the controllers' clock a little, because two changes of a person have different times. */
@@ -150,6 +181,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   }
 
   kill(): void {
+    if (this.#process?.isDead) return
     this.timeline.note('the process is killed', true)
     this.#process?.kill()
   }
@@ -160,6 +192,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   }
 
   async deleteAll(): Promise<void> {
+    this.#phase = 'deleting'
     for (const { metadata } of this.objects) {
       const key = objectKey(metadata)
       this.timeline.note(`${this.subject.model.singular} ${key} is deleted`)
@@ -276,21 +309,15 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   }
 
   /**
-   * Waits until a call is made, or the process has nothing to do: two controllers wake each other at other times in each
-   * lifecycle, and then make fewer calls. The disturbance that was meant for the call then hits the process at rest.
+   * Waits until the process has done something, or has nothing to do: two controllers wake each other at other times in each
+   * lifecycle, and may then make fewer calls. What was meant to disturb a call then hits the process at rest.
    */
-  async reached(isMade: () => boolean): Promise<void> {
-    await this.rest(this.subject.patienceMs ?? conformanceDefaults.patienceMs, () => !isMade())
-  }
-
-  /** Waits until the process is dead, or has nothing to do; then kills it. */
-  async died(): Promise<void> {
-    await this.rest(conformanceDefaults.settleMs, () => !this.process.isDead)
-    if (!this.process.isDead) this.kill()
+  async reached(isDone: () => boolean | Promise<boolean>): Promise<void> {
+    await this.rest(this.subject.patienceMs ?? conformanceDefaults.patienceMs, async () => !(await isDone()))
   }
 
   #wait(options: WaitOptions): Wait {
-    const look = () => this.#process?.activity ?? { count: 0, isIdle: true }
+    const look = () => this.#process?.activity ?? { count: 0, isIdle: true, isServerBusy: false }
     return new Wait(this.#clock, look, options)
   }
 

@@ -1,6 +1,9 @@
 import type { ScenarioClock } from './scenario-clock.ts'
 
-/** Bounds of a wait, in steps of about two ms: on a slow machine steps are slow too. */
+/**
+ * Bounds of a wait, in steps of about two ms. On a slow machine steps are slow too, and those in which the server works on a
+ * call, such as one that waits for the disk, are not counted.
+ */
 export const waitDefaults = Object.freeze({
   /** Steps without activity until an idle process skips to its next timer. */
   skipAfter: 2,
@@ -9,11 +12,11 @@ export const waitDefaults = Object.freeze({
   /** Ms of the controllers' clock that then pass in each step. */
   creepMs: 50,
   /** Steps without activity or timers until nothing more is expected; the server may be deleting dependents. */
-  quiet: 500,
+  quiet: 1_500,
   /** Steps without activity until a run in progress counts as stuck. */
   stuck: 1_500,
   /** All steps of a wait. */
-  steps: 2_500,
+  steps: 5_000,
 })
 
 /** Real ms of a step. */
@@ -25,6 +28,8 @@ export interface Activity {
   readonly count: number
   /** Whether there is no work, except delayed work. */
   readonly isIdle: boolean
+  /** Whether the server works on a call. */
+  readonly isServerBusy: boolean
 }
 
 export interface WaitOptions {
@@ -63,7 +68,8 @@ export class Wait {
   /** Lets the process work for a moment. Returns the reason if waiting longer is useless. */
   async step(): Promise<string | undefined> {
     await pause()
-    const { count, isIdle } = this.#look()
+    const { count, isIdle, isServerBusy } = this.#look()
+    if (isServerBusy) return undefined
     if (++this.#steps >= waitDefaults.steps) return `it was still active after ${this.#steps} steps`
     if (count !== this.#seen) {
       this.#seen = count
