@@ -3,6 +3,7 @@ import { objectKey } from '../../api/object-key.ts'
 import { Finding } from './finding.ts'
 import { atCall, type CallPoint, type Lifecycles, placeOf } from './lifecycles.ts'
 import type { Disturb } from './process-transport.ts'
+import type { Outage } from './reconciler-under-test.ts'
 import type { Guarantee, Variant } from './variants.ts'
 
 /** Cases with deletions at any time, and failures of the clean-up. */
@@ -69,7 +70,7 @@ function deletedAt<T extends ApiObject, Outside>(
 function outageAtDeletion<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
   name: string,
-  begin: (outside: Outside) => () => void | Promise<void>,
+  begin: Outage<Outside>,
 ): Variant<T, Outside> {
   return {
     after: `after a deletion during the outage "${name}"`,
@@ -83,7 +84,7 @@ function outageAtDeletion<T extends ApiObject, Outside>(
       const { process, client } = scenario
       const runs = process.failed(model.plural) + process.succeeded(model.plural)
       scenario.timeline.note(`the outage "${name}" begins`, true)
-      const end = begin(scenario.outside)
+      const end = await begin(scenario.outside)
       await scenario.deleteAll()
       let isGone = false
       // Until it has tried to clean up.
@@ -111,7 +112,7 @@ function outageAtDeletion<T extends ApiObject, Outside>(
 function outageAtCreation<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
   name: string,
-  begin: (outside: Outside) => () => void | Promise<void>,
+  begin: Outage<Outside>,
 ): Variant<T, Outside> {
   return {
     after: `after a creation during the outage "${name}"`,
@@ -120,7 +121,7 @@ function outageAtCreation<T extends ApiObject, Outside>(
     async run(scenario, { converged, gone }) {
       const { model } = lifecycles.subject
       scenario.timeline.note(`the outage "${name}" begins`, true)
-      const end = begin(scenario.outside)
+      const end = await begin(scenario.outside)
       await scenario.create()
       await scenario.start()
       // Until it has tried to converge.

@@ -60,7 +60,8 @@ function gadgets(controller: Build, more: Partial<ReconcilerUnderTest<GadgetObje
       (await client.getIfExists(Part, `${object.metadata.name}-part`)) === undefined,
     world: ({ outside }) => [...outside.machines.values()].sort(),
     outages: {
-      'the cloud is down': cloud => {
+      'the cloud is down': async cloud => {
+        await Promise.resolve()
         cloud.isDown = true
         return () => {
           cloud.isDown = false
@@ -259,7 +260,7 @@ describe('one that draws serials and keys', () => {
 
 describe('one whose plugin has settings', () => {
   const given: unknown[] = []
-  const configured = (settings?: Readonly<Record<string, unknown>>) =>
+  const configured = (settings?: ReconcilerUnderTest<GadgetObject, { readonly key: string }>['settings']) =>
     reconcilerConformance({
       model: Gadget,
       plugin: () =>
@@ -281,7 +282,7 @@ describe('one whose plugin has settings', () => {
           },
         }),
       ...(settings && { settings }),
-      outside: () => undefined,
+      outside: () => ({ key: 'b' }),
       objects: () => [{ metadata: { name: 'a' }, spec: { size: 1 } }],
       isConverged: ({ object }) => object.status?.seen === object.spec.size,
       isCleanedUp: () => true,
@@ -290,6 +291,8 @@ describe('one whose plugin has settings', () => {
   test('gets those of the options with their defaults', async () => {
     await configured({ key: 'a' })?.run()
     expect(given[0]).toEqual({ key: 'a', times: 3 })
+    await configured(({ key }) => ({ key }))?.run()
+    expect(given.at(-1)).toEqual({ key: 'b', times: 3 })
   })
 
   test('fails without one that is required', async () => {
@@ -700,4 +703,29 @@ test('the type of the objects is inferred from the model only', () => {
     },
     isCleanedUp: ({ object }) => object.spec.size > 0,
   })
+})
+
+test('an enum in the objects needs no assertion', () => {
+  const Mode = defineModel({
+    group: 'demo.example.com',
+    version: 'v1',
+    kind: 'Mode',
+    singular: 'mode',
+    plural: 'modes',
+    schema: { spec: { type: 'object', properties: { mode: { type: 'string', enum: ['on', 'off'] } } } },
+  })
+  const subject = {
+    model: Mode,
+    outside: () => undefined,
+    controller: () => {},
+    isConverged: () => true,
+    isCleanedUp: () => true,
+  }
+  reconcilerConformance({
+    ...subject,
+    objects: () => [{ metadata: { name: 'a' }, spec: { mode: 'on' } }],
+    changes: () => [{ spec: { mode: 'off' } }],
+  })
+  // @ts-expect-error: no value of the enum.
+  reconcilerConformance({ ...subject, objects: () => [{ metadata: { name: 'a' }, spec: { mode: 'up' } }] })
 })

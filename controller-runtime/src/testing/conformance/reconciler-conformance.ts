@@ -37,8 +37,17 @@ export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: n
  *
  * @throws TypeError for an unknown option.
  */
-export function reconcilerConformance<T extends ApiObject, Outside>(
-  subject: ReconcilerUnderTest<T, Outside>,
+export function reconcilerConformance<
+  T extends ApiObject,
+  Outside,
+  // They keep the literals of functions without a parameter, such as those of an enum.
+  const Objects = unknown,
+  const Changes = unknown,
+>(
+  subject: ReconcilerUnderTest<T, Outside> & {
+    readonly objects: (outside: Outside) => Objects
+    readonly changes?: (outside: Outside) => Changes
+  },
 ): ReconcilerConformance {
   refuseUnknownKeys(subject, subjectKeys, 'reconcilerConformance')
   const lifecycles = new Lifecycles(subject)

@@ -32,6 +32,13 @@ export const conformanceDefaults = Object.freeze({
   concurrency: 4,
 })
 
+type PluginSettings = Readonly<Record<string, unknown>>
+
+/** Starts a failure of the outside, and returns a function that ends it. */
+export type Outage<Outside> = (outside: Outside) => EndOutage | Promise<EndOutage>
+
+type EndOutage = () => void | Promise<void>
+
 /** Passed to each process of the reconciler. */
 export interface ProcessStart<Outside> {
   /** The value of `outside` for this lifecycle, the same for all of its processes. */
@@ -73,8 +80,8 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
   readonly controller?: (controller: ControllerBuilder<T>, start: ProcessStart<Outside>) => unknown
   /** Further kinds to serve, such as those that it creates. The plugin's own kinds are included. */
   readonly models?: readonly Model[]
-  /** Values for the plugin's settings. Checked as in the program. */
-  readonly settings?: Readonly<Record<string, unknown>>
+  /** Values for the plugin's settings, or a function that returns them. Checked as in the program. */
+  readonly settings?: PluginSettings | ((outside: Outside) => PluginSettings)
   /**
    * Creates what the reconciler changes outside of the API, such as a folder or a fake cloud. Called for every lifecycle;
    * disposed of at its end if it has `Symbol.asyncDispose` or `Symbol.dispose`. Use `() => undefined` if there is nothing.
@@ -103,11 +110,8 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
    * `finalizers`; or with `world`.
    */
   readonly normalize?: (value: unknown, path: readonly string[]) => unknown
-  /**
-   * Failures of the outside, by name: each function starts one and returns a function that ends it. They test that the
-   * finalizer stays while the clean-up fails.
-   */
-  readonly outages?: Readonly<Record<string, (outside: Outside) => () => void | Promise<void>>>
+  /** Failures of the outside, by name. They test that the finalizer stays while the clean-up fails. */
+  readonly outages?: Readonly<Record<string, Outage<Outside>>>
   /** Default `conformanceDefaults.patienceMs`. */
   readonly patienceMs?: number
   /** Default `conformanceDefaults.deadlineMs`. */

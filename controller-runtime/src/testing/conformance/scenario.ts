@@ -69,7 +69,8 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
       const clock = new ScenarioClock()
       const plugin = pluginOf(subject, { outside, clock, random: new SeededRandom().draw })
       const models = [...new Set<Model>([...plugin.models, subject.model, ...(subject.models ?? [])])]
-      const settings = { [plugin.name]: subject.settings ?? {} }
+      const { settings: given = {} } = subject
+      const settings = { [plugin.name]: typeof given === 'function' ? given(outside) : given }
       const server = await startTestServer({ plugins: [plugin], models, settings })
       const scenario = new Scenario(subject, { outside, server, clock, models })
       try {
