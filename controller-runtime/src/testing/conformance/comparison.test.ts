@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest'
+import { Gadget, Part } from '../../../../test/support/sdk/sample-models.ts'
+import { setControllerReference } from '../../api/owners.ts'
+import { startTestServer } from '../test-server.ts'
 import { SeededRandom } from './seeded-random.ts'
-import { comparable } from './snapshot.ts'
+import { comparable, hasGarbage } from './snapshot.ts'
 import { sideBySide, Timeline } from './timeline.ts'
 
 const nothing = { texts: new Map(), times: new Set<number>(), normalize: undefined }
@@ -64,4 +67,20 @@ test('histories are shown side by side from shortly before the fault, which is m
   expect(shown).toContain('| >> 20 PATCH gadgets/g20: 429, not executed'.replace('| ', '|'))
   expect(shown).toContain('... 15 earlier')
   expect(shown).not.toContain('gadgets/g15:')
+})
+
+test('dependents whose owner is gone are garbage until the collector has deleted them', async () => {
+  const models = [Gadget, Part]
+  await using server = await startTestServer({ models, collector: false })
+  const { client } = server
+  const owner = await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await client.create(Part, { metadata: { name: 'free' }, spec: {} })
+  await client.apply(Part, setControllerReference(owner, { metadata: { name: 'owned' }, spec: {} }))
+  expect(await hasGarbage(client, models)).toBe(false)
+  await client.delete(Gadget, 'a')
+  expect(await hasGarbage(client, models)).toBe(true)
+  // The owner may be there: its kind is not among these.
+  expect(await hasGarbage(client, [Part])).toBe(false)
+  await client.delete(Part, 'owned')
+  expect(await hasGarbage(client, models)).toBe(false)
 })

@@ -9,7 +9,7 @@ import type { Phase } from './process-transport.ts'
 import { conformanceDefaults, pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
 import { ScenarioClock } from './scenario-clock.ts'
 import { SeededRandom } from './seeded-random.ts'
-import { comparable, compareSnapshots, observeObjects, type Snapshot } from './snapshot.ts'
+import { comparable, compareSnapshots, hasGarbage, observeObjects, type Snapshot } from './snapshot.ts'
 import { Timeline } from './timeline.ts'
 import { pause, Wait, type WaitOptions } from './wait.ts'
 
@@ -239,9 +239,13 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
           return false
         }
       }
-      return this.isQuiet()
+      return !(await hasGarbage(this.client, this.models)) && this.isQuiet()
     }
-    await this.until('the deleted object is removed', isRemoved, 'it never let the deleted object go')
+    await this.until(
+      'the deleted object and its dependents are removed',
+      isRemoved,
+      'it never let the deleted object go',
+    )
     await this.cleanedUp()
     if (expected !== undefined) await this.expectSnapshot(expected)
   }

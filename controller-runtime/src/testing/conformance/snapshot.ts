@@ -1,6 +1,6 @@
 import { isRecord } from '../../api/is-record.ts'
 import type { Model } from '../../api/model.ts'
-import type { ApiObject } from '../../api/object.ts'
+import type { ApiObject, OwnerReference } from '../../api/object.ts'
 import type { Client } from '../../client/client.ts'
 import { Finding } from './finding.ts'
 
@@ -25,6 +25,21 @@ export async function observeObjects(
     objects[`${model.plural}.${model.group}`] = items.map(essence)
   }
   return objects
+}
+
+/**
+ * Returns true if the garbage collector has something to delete: an object whose owners were of these kinds and are all gone.
+ * It does so at a time of its own, so what is left meanwhile says nothing about the reconciler.
+ */
+export async function hasGarbage(client: Client, models: readonly Model[]): Promise<boolean> {
+  const lists = await Promise.all(models.map(model => client.list(model)))
+  const objects = lists.flatMap(({ items }) => items.map(({ metadata }) => metadata))
+  const live = new Set(objects.map(({ uid }) => uid))
+  const isGone = ({ apiVersion, kind, uid }: OwnerReference) =>
+    !live.has(uid) && models.some(model => model.kind === kind && apiVersion.startsWith(`${model.group}/`))
+  return objects.some(
+    ({ ownerReferences = [] }) => ownerReferences.length > 0 && ownerReferences.every(isGone),
+  )
 }
 
 function essence({ metadata, spec }: ApiObject): object {
