@@ -130,6 +130,15 @@ export function parseResourcePath(path: string): ParsedPath | undefined {
   }
 }
 
+/** A path with `watch/` before the resource. */
+const watchPath = /^(\/api\/[^/]+|\/apis\/[^/]+\/[^/]+)\/watch(\/.+)$/s
+
+/** Returns the path that `/api/<version>/watch/...` or `/apis/<group>/<version>/watch/...` is about, or undefined for another. */
+export function withoutWatch(path: string): string | undefined {
+  const [, root, rest] = watchPath.exec(path) ?? []
+  return rest === undefined ? undefined : `${root}${rest}`
+}
+
 /** Returns the first value of a header. */
 export function headerOf(headers: ApiRequest['headers'], name: string): string | undefined {
   const value = headers[name]

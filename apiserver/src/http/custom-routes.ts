@@ -8,7 +8,7 @@ import type { Context, RequestState } from './request-state.ts'
 import type { RouteCallers } from './route-callers.ts'
 import { checkRoutes, type PluginRoutes } from './route-conflicts.ts'
 import { retryAfterSeconds, routerOf } from './route-handler.ts'
-import { matchesGenerated } from './route-patterns.ts'
+import { matchesGenerated, shapeOf } from './route-patterns.ts'
 import { RouteRequests } from './route-requests.ts'
 
 interface Mounted extends PluginRoutes {
@@ -112,6 +112,15 @@ export class CustomRoutes {
       }
     }
     return undefined
+  }
+
+  /** Returns true if a plugin has a route that begins with `watch`, or with a parameter, in the group version of a path. */
+  mayServeWatch(path: string): boolean {
+    return this.#mounted.some(
+      ({ prefix, group }) =>
+        path.startsWith(prefix) &&
+        group.routes.some(({ pattern }) => ['watch', '*'].includes(shapeOf(pattern)[0] ?? '')),
+    )
   }
 
   /**

@@ -32,6 +32,7 @@ async function serve(routeBodies: BodyBounds) {
   const authorizer = { grantOf: () => ({ reason: 'everyone may do everything' }) }
   const paths = new Paths({
     api: { visibleModelOf: () => undefined },
+    routes: { mayServeWatch: () => false },
     basePath: '',
     isStarting: () => false,
   })

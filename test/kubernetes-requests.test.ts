@@ -1,0 +1,140 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Api, objectOf, refusalOf } from './support/api.ts'
+import { AuditTrail } from './support/audit.ts'
+import { fieldsOf } from './support/json.ts'
+import { Multiplexed } from './support/multiplex.ts'
+import { pluginModule, writePlugin } from './support/plugins.ts'
+import { type ServerProcess, startServer } from './support/server.ts'
+import { type Connection, transports } from './support/transports.ts'
+import { Users } from './support/users.ts'
+import { refusedWatch } from './support/watch.ts'
+
+const configMaps = '/api/v1/namespaces/default/configmaps'
+const watched = '/api/v1/watch/namespaces/default/configmaps'
+
+let folder: string
+let plugins: string[]
+let users: Users<'ann' | 'watcher' | 'reader'>
+let server: ServerProcess
+let ann: Api
+let trail: AuditTrail
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'setpoint-requests-'))
+  trail = new AuditTrail(join(folder, 'audit.log'))
+  users = await Users.make({ ann: ['setpoint:admins'], watcher: ['watchers'], reader: ['readers'] })
+  const watches = pluginModule('watches', { kind: 'Watch', plural: 'watch' })
+  const routes = pluginModule('routes', {
+    setup: `plugin.routes('routes.example.com/v1', r => r.get('/watch/:what', ({ params }) => ({ body: params })))`,
+  })
+  plugins = [await writePlugin({ 'index.js': watches }), await writePlugin({ 'index.js': routes })]
+  server = await startServer({ plugins, args: [...users.args, '--audit-log', trail.path] })
+  ann = users.api(server.url, 'ann')
+  const roles = '/apis/rbac.authorization.k8s.io/v1/namespaces/default'
+  for (const [name, verbs] of [
+    ['watchers', ['watch']],
+    ['readers', ['get', 'list']],
+  ] as const) {
+    const rules = [{ apiGroups: [''], resources: ['configmaps'], verbs }]
+    objectOf(await ann.post(`${roles}/roles`, { metadata: { name }, rules }), 201)
+    const apiGroup = 'rbac.authorization.k8s.io'
+    const roleRef = { apiGroup, kind: 'Role', name }
+    const subjects = [{ apiGroup, kind: 'Group', name }]
+    objectOf(await ann.post(`${roles}/rolebindings`, { metadata: { name }, roleRef, subjects }), 201)
+  }
+  for (const name of ['a', 'b']) objectOf(await ann.post(configMaps, { metadata: { name } }), 201)
+})
+afterAll(async () => {
+  await server?.stop()
+  await users?.remove()
+  for (const dir of [folder, ...(plugins ?? [])]) await rm(dir, { recursive: true, force: true })
+})
+
+describe('a deprecated path of a watch', () => {
+  const open: Connection[] = []
+  afterAll(async () => {
+    for (const each of open) each.cut()
+    await Promise.all(open.map(({ ended }) => ended))
+  })
+
+  /** Returns the first events as `TYPE name`. */
+  async function told(
+    transport: keyof typeof transports,
+    address: string,
+    count: number,
+    user: 'ann' | 'watcher' = 'watcher',
+  ): Promise<string[]> {
+    const story: string[] = []
+    const connection = transports[transport]({
+      ...{ url: server.url, address, start: 'present', headers: users.headersOf(user) },
+      onEvent(text) {
+        const { type, object } = fieldsOf(JSON.parse(text))
+        if (type !== 'BOOKMARK') story.push(`${type} ${fieldsOf(fieldsOf(object).metadata).name}`)
+      },
+    })
+    open.push(connection)
+    await expect.poll(() => story.length).toBeGreaterThanOrEqual(count)
+    return story
+  }
+
+  it.each(['lines', 'webSocket', 'events'] as const)(
+    'is that watch for a caller who may do nothing but watch, over %s',
+    async transport => {
+      expect(await told(transport, watched, 2)).toEqual(['ADDED a', 'ADDED b'])
+      expect(await told(transport, `${watched}/b`, 1)).toEqual(['ADDED b'])
+    },
+  )
+
+  it('is of all namespaces, and of kinds of the cluster and of plugins', async () => {
+    expect(await told('lines', '/api/v1/watch/configmaps?fieldSelector=metadata.name=a', 1, 'ann')).toEqual([
+      'ADDED a',
+    ])
+    expect(await told('lines', '/api/v1/watch/namespaces/default', 1, 'ann')).toEqual(['ADDED default'])
+    const plugins = '/apis/plugins.setpoint.dev/v1/watch/plugins'
+    expect(await told('lines', plugins, 2, 'ann')).toEqual(['ADDED routes', 'ADDED watches'])
+  })
+
+  it('can be subscribed to on a WebSocket of many watches', async () => {
+    const socket = await Multiplexed.open(server.url, '/apis', users.headersOf('watcher'))
+    socket.subscribe('x', watched)
+    await expect.poll(() => socket.messages.length).toBeGreaterThanOrEqual(2)
+    expect(socket.messages.slice(0, 2).map(({ type, name }) => `${type} ${name}`)).toEqual([
+      'ADDED a',
+      'ADDED b',
+    ])
+    await socket.close()
+  })
+
+  it('is a watch to roles and the audit log', async () => {
+    const refused = await users.api(server.url, 'reader').get(watched)
+    expect(refusalOf(refused, 403).message).toContain('cannot watch resource "configmaps"')
+    const { verb, objectRef, requestURI } = await trail.end(refused)
+    expect({ verb, objectRef, requestURI }).toEqual({
+      verb: 'watch',
+      objectRef: { resource: 'configmaps', namespace: 'default', apiVersion: 'v1' },
+      requestURI: watched,
+    })
+    const { status } = await refusedWatch(server.url, watched, users.headersOf('reader'))
+    expect(status).toBe(403)
+  })
+
+  it('takes no other method, and names no subresource and no kind that is not served', async () => {
+    refusalOf(await ann.post(watched, { metadata: { name: 'c' } }), 400)
+    refusalOf(await ann.delete(`${watched}/a`), 400)
+    refusalOf(await ann.get('/api/v1/watch/namespaces/default/status'), 404)
+    refusalOf(await ann.get('/api/v1/watch/namespaces/default/pods'), 404)
+    refusalOf(await ann.get('/api/v1/watch'), 404)
+  })
+
+  it('is that of a kind whose plural is watch, and of a route below /watch', async () => {
+    const apiVersion = 'watches.example.com/v1'
+    const things = { apiVersion, kind: 'Watch', metadata: { name: 'things' } }
+    objectOf(await ann.post(`/apis/${apiVersion}/watch`, things), 201)
+    expect(objectOf(await ann.get(`/apis/${apiVersion}/watch/things`)).metadata.name).toBe('things')
+    const route = await ann.get('/apis/routes.example.com/v1/watch/things')
+    expect([route.status, route.body]).toEqual([200, { what: 'things' }])
+  })
+})
