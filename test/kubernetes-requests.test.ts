@@ -138,3 +138,26 @@ describe('a deprecated path of a watch', () => {
     expect([route.status, route.body]).toEqual([200, { what: 'things' }])
   })
 })
+
+describe('the parameter timeout', () => {
+  const paths = ['/version', '/readyz', '/apis', '/openapi/v3', configMaps, `${configMaps}/a`]
+
+  it.each(['invalid', '5', '.s', '-', 's', '1s1', '1 s'])('%j is 400 on every path', async timeout => {
+    for (const path of paths) {
+      const { message } = refusalOf(await ann.get(`${path}?timeout=${encodeURIComponent(timeout)}`), 400)
+      expect(message).toBe(
+        `invalid timeout specified in the request URL - time: invalid duration ${JSON.stringify(timeout)}`,
+      )
+    }
+  })
+
+  it.each(['', '0', '0s', '34s', '1h1m1.5s', '.5m', '1.s', '+1µs'])('may be %j', async timeout => {
+    for (const path of paths)
+      expect((await ann.get(`${path}?timeout=${encodeURIComponent(timeout)}`)).status).toBe(200)
+  })
+
+  it("belongs to the plugin in the query of a plugin's route", async () => {
+    const path = '/apis/routes.example.com/v1/watch/things'
+    expect((await ann.get(`${path}?timeout=never`)).status).toBe(200)
+  })
+})

@@ -11,7 +11,7 @@ import { headerOf } from '../api-request.ts'
 import { type CheckedRequest, passChecks } from '../checks.ts'
 import { HandshakeResponse } from '../handshake-response.ts'
 import type { Paths } from '../paths.ts'
-import { readBoolean } from '../query-parameters.ts'
+import { checkTimeout, readBoolean } from '../query-parameters.ts'
 import { asWatch, nothingServed, type RequestInfo } from '../request-info.ts'
 import { classOf, partyOf, RequestSeat } from '../request-seat.ts'
 import type { Context, Middleware } from '../request-state.ts'
@@ -77,8 +77,10 @@ class HttpRequest implements CheckedRequest<RequestInfo> {
     if (info.served === undefined) return info
     const scope = info.path.name === undefined ? 'collection' : 'object'
     record.concerns(info.served, info.path.version, info.verb === 'watch' ? 'watch' : scope)
+    if (info.query.size === 0) return info
+    checkTimeout(info.query)
     // Also rejects a malformed value.
-    if (target.query !== '' && readBoolean(info.query, 'watch') === true && info.verb !== 'watch')
+    if (readBoolean(info.query, 'watch') === true && info.verb !== 'watch')
       throw new ApiError('BadRequest', `watch is for GET, not for ${method}`)
     return info
   }

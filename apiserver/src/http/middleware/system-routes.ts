@@ -13,6 +13,7 @@ import { matchesEntityTag } from '../entity-tag.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import { addHealthRoutes, type HealthRoutesParts } from '../health-routes.ts'
 import { addOpenApiRoutes } from '../openapi-routes.ts'
+import { checkTimeout } from '../query-parameters.ts'
 import { nothingServed } from '../request-info.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
 import { versionInfo } from '../version-info.ts'
@@ -60,6 +61,8 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
   addOpenApiRoutes(router, parts)
   const route = router.routes()
   return async ctx => {
+    const { query } = ctx.state.target
+    if (query !== '') checkTimeout(new URLSearchParams(query))
     ctx.newRouterPath = ctx.state.path || '/'
     ctx.matched = []
     await route(ctx, async () => {
