@@ -161,3 +161,12 @@ describe('the parameter timeout', () => {
     expect((await ann.get(`${path}?timeout=never`)).status).toBe(200)
   })
 })
+
+it.each(['Table', 'PartialObjectMetadata'])('a review as nothing but %s is 406', async as => {
+  const reviews = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+  const body = { spec: { nonResourceAttributes: { path: '/', verb: 'get' } } }
+  const accept = `application/json;as=${as};v=v1;g=meta.k8s.io`
+  refusalOf(await ann.post(reviews, body, { headers: { accept } }), 406)
+  const either = await ann.post(reviews, body, { headers: { accept: `${accept},application/json` } })
+  expect([either.status, fieldsOf(either.body).kind]).toEqual([201, 'SelfSubjectAccessReview'])
+})

@@ -25,10 +25,12 @@ export function negotiateObject(
   if (!accept || accept === '*/*' || accept === usual) return { type: usual, view: undefined }
   const version = served.versionAt(path)
   const ofList = verb === 'list' || verb === 'deletecollection'
-  const found = negotiate(accept, offered, clause => findObjectView(version, clause, ofList, query))
-  if (found !== undefined) return { type: found.type, view: found.form }
-  throw new ApiError(
-    'NotAcceptable',
-    `only application/json can be produced, also as a Table or PartialObjectMetadata of meta.k8s.io, not ${quote(accept)}`,
+  // A review has no metadata worth a table, and kube-apiserver has no TableConvertor for it.
+  const hasViews = served.review === undefined
+  const found = negotiate(accept, offered, clause =>
+    hasViews ? findObjectView(version, clause, ofList, query) : undefined,
   )
+  if (found !== undefined) return { type: found.type, view: found.form }
+  const also = hasViews ? ', also as a Table or PartialObjectMetadata of meta.k8s.io' : ''
+  throw new ApiError('NotAcceptable', `only application/json can be produced${also}, not ${quote(accept)}`)
 }
