@@ -50,7 +50,7 @@ describe('a Table', () => {
     expect(parse(viewOf([]).object(wireOf(metadata)))).toEqual({
       kind: 'Table',
       apiVersion: 'meta.k8s.io/v1',
-      metadata: { version: '7', resourceVersion: '7' },
+      metadata: { resourceVersion: '7' },
       columnDefinitions: [
         { name: 'Name', type: 'string', format: 'name', description: expect.any(String), priority: 0 },
         { name: 'Age', type: 'date', format: '', description: expect.any(String), priority: 0 },
