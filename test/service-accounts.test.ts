@@ -146,7 +146,12 @@ describe.each(stores)('tokens of service accounts on %s', (store: Store) => {
     refusalOf(await users.api(world.server.url, 'vic').post(path, {}), 403)
     refusalOf(await new Api(world.server.url).post(path, {}), 401)
     refusalOf(await ann.post(`${accounts}/none/token`, {}), 404)
-    refusalOf(await ann.post(path, { spec: { expirationSeconds: 599 } }), 422)
+    const { message, causes } = refusalOf(await ann.post(path, { spec: { expirationSeconds: 599 } }), 422)
+    const why = 'Invalid value: 599: may not specify a duration less than 10 minutes'
+    expect([message, causes]).toEqual([
+      `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: ${why}`,
+      [{ reason: 'FieldValueInvalid', field: 'spec.expirationSeconds', message: why }],
+    ])
     refusalOf(await ann.get(path), 405)
   })
 

@@ -39,8 +39,7 @@ const model = defineModel({
         expirationSeconds: {
           type: 'integer',
           nullable: true,
-          minimum: shortestSeconds,
-          description: `Life of the token; default ${defaultSeconds}, at most ${longestSeconds}.`,
+          description: `Life of the token; default ${defaultSeconds}, at least ${shortestSeconds}, at most ${longestSeconds}.`,
         },
         boundObjectRef: {
           type: 'object',
@@ -80,7 +79,8 @@ async function respond(
   { namespace = '', name = '', metadata }: ReviewRequest,
 ): Promise<ReviewAnswer> {
   const given = recordOf(spec)
-  if (metadata.name !== undefined && metadata.name !== name) throw otherName(name)
+  if (metadata.name !== undefined && metadata.name !== name)
+    throw invalid(name, 'metadata.name', 'must match the service account name if specified')
   const account = await find(parts, { plural: 'serviceaccounts', namespace, name })
   if (metadata.uid !== undefined && metadata.uid !== account.uid)
     throw new ApiError(
@@ -90,6 +90,7 @@ async function respond(
     )
   const secret = await secretOf(parts, namespace, given.boundObjectRef)
   const asked = typeof given.expirationSeconds === 'number' ? given.expirationSeconds : defaultSeconds
+  if (asked < shortestSeconds) throw tooShort(asked)
   const seconds = Math.min(asked, longestSeconds)
   const audiences = textsOf(given.audiences)
   if (audiences.length === 0) audiences.push(serviceAccountIssuer)
@@ -109,19 +110,19 @@ async function respond(
   }
 }
 
-function otherName(given: string): ApiError {
+/** As in Kubernetes (`ValidateTokenRequest`). */
+function tooShort(seconds: number): ApiError {
+  const why = 'may not specify a duration less than 10 minutes'
+  return invalid('', 'spec.expirationSeconds', `Invalid value: ${seconds}: ${why}`)
+}
+
+function invalid(given: string, field: string, message: string): ApiError {
   const { group, kind } = model
   const name = echoName(given)
-  const message = 'must match the service account name if specified'
   return new ApiError(
     'Invalid',
-    `${kind}.${group} ${JSON.stringify(name)} is invalid: metadata.name: ${message}`,
-    {
-      group,
-      kind,
-      name,
-      causes: [{ reason: 'FieldValueInvalid', field: 'metadata.name', message }],
-    },
+    `${kind}.${group} ${JSON.stringify(name)} is invalid: ${field}: ${message}`,
+    { group, kind, ...(name !== '' && { name }), causes: [{ reason: 'FieldValueInvalid', field, message }] },
   )
 }
 
