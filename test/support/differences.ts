@@ -68,13 +68,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'Labels do not compare: `team<b` as a label selector is 400.',
-    page: 'api.md',
-    responses: {
-      'lists are selected: greater than': 400,
-    },
-  },
-  {
     says: 'read one, or watch it',
     page: 'api.md',
     responses: {

@@ -111,6 +111,10 @@ export function satisfies(gadget: Gadget, term: TermText): boolean {
   const values = valuesOf(gadget, term)
   const any = values.some(value => term.values.includes(value))
   const [bound = ''] = term.values
+  if (term.dialect === 'label' && (term.operator === '<' || term.operator === '>')) {
+    const numbers = values.filter(value => /^\d+$/.test(value)).map(Number)
+    return numbers.some(number => (term.operator === '<' ? number < Number(bound) : number > Number(bound)))
+  }
   switch (term.operator) {
     case 'exists':
       return values.length > 0
@@ -164,7 +168,7 @@ export function byKey(gadgets: readonly Gadget[]): Gadget[] {
 const value = fc.constantFrom('a', 'b', 'c', '10', '9', '01', '\u{ffff}x', '\u{1f600}', 'x,(y)=!\\ z', ' s ')
 const tag = fc.oneof({ weight: 5, arbitrary: value }, { weight: 1, arbitrary: fc.constant('') })
 const labelKeys = ['app', 'tier', 'example.com/x', 'constructor']
-const labelValue = fc.constantFrom('', 'web', 'db', 'w')
+const labelValue = fc.constantFrom('', 'web', 'db', 'w', '9', '10', '011')
 
 export const names = (count: number) => fc.nat(count - 1).map(n => `g${n}`)
 
@@ -183,12 +187,19 @@ export const gadget = (count: number): fc.Arbitrary<Gadget> =>
     tags: fc.uniqueArray(tag, { maxLength: 4 }),
   })
 
-const labelTerm: fc.Arbitrary<TermText> = fc.record({
-  dialect: fc.constant('label' as const),
-  key: fc.constantFrom(...labelKeys, 'none'),
-  operator: fc.constantFrom('=', '==', '!=', 'in', 'notin', 'exists', 'absent'),
-  values: fc.array(fc.constantFrom('web', 'db', 'w', 'nothing'), { minLength: 1, maxLength: 3 }),
-})
+const labelOf = { dialect: fc.constant('label' as const), key: fc.constantFrom(...labelKeys, 'none') }
+const labelTerm: fc.Arbitrary<TermText> = fc.oneof(
+  fc.record({
+    ...labelOf,
+    operator: fc.constantFrom('=', '==', '!=', 'in', 'notin', 'exists', 'absent'),
+    values: fc.array(fc.constantFrom('web', 'db', 'w', '10', 'nothing'), { minLength: 1, maxLength: 3 }),
+  }),
+  fc.record({
+    ...labelOf,
+    operator: fc.constantFrom('<', '>'),
+    values: fc.tuple(fc.constantFrom('0', '9', '10', '012')),
+  }),
+)
 
 const namespace = fc.constantFrom('a', 'a-b', 'b')
 

@@ -25,7 +25,7 @@ const shared = {
   },
   labelSelector: query(
     'labelSelector',
-    'Selects objects by labels: k=v, k!=v, k, !k, k in (a,b), k notin (a,b). A comma means and.',
+    'Selects objects by labels: k=v, k!=v, k, !k, k in (a,b), k notin (a,b), k<1, k>1. A comma means and.',
     string,
     { example: 'example.com/team in (a,b)' },
   ),

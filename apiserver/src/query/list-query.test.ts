@@ -88,7 +88,7 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     ['fieldSelector=spec.n=(a', 'fieldSelector: "spec.n=(a": missing closing bracket'],
     ['fieldSelector=spec.n', 'fieldSelector: "spec.n": a field selector needs an operator and a value'],
     ['fieldSelector=spec.nope<1', `fieldSelector: unknown field "spec.nope"; registered are ${registered}`],
-    ['labelSelector=app<web', 'labelSelector: "app<web": a label selector cannot compare by order'],
+    ['labelSelector=app<web', 'labelSelector: "app<web": labels compare with an integer only'],
     ['labelSelector==v', 'labelSelector: "=v": the key is empty'],
     ['labelSelector=app=web,', 'labelSelector: "": empty term, is there an extra comma?'],
     ['labelSelector=app=a)', 'labelSelector: "app=a)": unexpected closing bracket'],

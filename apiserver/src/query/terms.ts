@@ -26,7 +26,7 @@ export interface Term {
   /** Ascending, not empty, apart from each other. */
   readonly runs: readonly Run[]
   readonly negated: boolean
-  /** Whether one object may be in several runs, so that the sum of their sizes is only an upper bound. */
+  /** Whether the sizes only bound the number of objects: one may be in several runs, or fail `test`. */
   readonly overlapping: boolean
   /** Whether names ascend within each run. */
   readonly inNameOrder: boolean
@@ -44,7 +44,7 @@ const searchWork = 8
 /** The terms of a selector. Equal conditions are merged, and so are exclusions and comparisons of the same key. */
 export function* compileTerms(snapshot: ModelSnapshot, selector: Selector): Work<Term[]> {
   const terms: Term[] = []
-  for (const requirement of simplify(selector.labels)) terms.push(yield* labelTerm(snapshot, requirement))
+  for (const requirement of simplify(selector.labels)) terms.push(...(yield* labelTerms(snapshot, requirement)))
   for (const requirement of simplify(selector.fields)) terms.push(yield* fieldTerm(snapshot, requirement))
   for (const [key, bounds] of boundsOf(selector.fields))
     terms.push(...(yield* rangeTerms(snapshot, key, bounds)))
@@ -57,16 +57,22 @@ export function countOf(term: Term, size: number): number | undefined {
   return term.negated ? size - term.inRuns : term.inRuns
 }
 
-function* labelTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Term> {
+function* labelTerms(snapshot: ModelSnapshot, requirement: Requirement): Work<Term[]> {
   const { key, operator, values } = requirement
   const test = (entry: Entry) => matches(requirement, labelValuesOf(entry, key))
   if (operator === 'exists' || operator === 'absent') {
-    return yield* term({ tree: snapshot.labelKeys, values: [key], negated: operator === 'absent', test })
+    return [yield* term({ tree: snapshot.labelKeys, values: [key], negated: operator === 'absent', test })]
+  }
+  if (operator === 'gt' || operator === 'lt') {
+    // No index has labels in the order of numbers. The objects with the label are found, and tested one by one.
+    const exists: Requirement = { key, operator: 'exists', values: [] }
+    const compared = { tree: snapshot.labelKeys, runs: [], inRuns: 0, negated: true, overlapping: true, test }
+    return [...(yield* labelTerms(snapshot, exists)), { ...compared, inNameOrder: false, whole: false }]
   }
   const pairs = values.map(value => `${key}=${value}`)
   const tree = snapshot.view(IndexSet.labels).values
   // A key has one value, so the runs of its values have no object in common.
-  return yield* term({ tree, values: pairs, negated: operator === 'notin', test })
+  return [yield* term({ tree, values: pairs, negated: operator === 'notin', test })]
 }
 
 function* fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Term> {

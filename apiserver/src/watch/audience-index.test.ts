@@ -41,10 +41,14 @@ function visited(index: AudienceIndex, change: CacheEvent): string[] {
 }
 
 const value = fc.constantFrom('a', 'b', 'c')
+const labelValue = fc.oneof(value, fc.constantFrom('7', '10'))
 const labelTerm = fc
   .tuple(fc.constantFrom('x', 'y'), value, value)
   .chain(([k, a, b]) =>
-    fc.constantFrom(`${k}=${a}`, `${k}!=${a}`, `${k} in (${a},${b})`, `${k} notin (${a},${b})`, k, `!${k}`),
+    fc.constantFrom(
+      ...[`${k}=${a}`, `${k}!=${a}`, `${k} in (${a},${b})`, `${k} notin (${a},${b})`, k, `!${k}`],
+      ...[`${k}>8`, `${k}<8`],
+    ),
   )
 const fieldTerm = fc
   .tuple(fc.constantFrom('spec.tags', 'spec.email', 'metadata.name', 'metadata.labels'), value, value)
@@ -67,7 +71,7 @@ const interests = fc.array(
 const content = fc.option(
   fc.tuple(
     fc.record({ tags: fc.array(value, { maxLength: 2 }), email: value }, { requiredKeys: [] }),
-    fc.record({ x: value, y: value }, { requiredKeys: [] }),
+    fc.record({ x: labelValue, y: labelValue }, { requiredKeys: [] }),
   ),
   { nil: undefined },
 )

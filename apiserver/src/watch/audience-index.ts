@@ -187,7 +187,7 @@ export class AudienceIndex {
   }
 
   #withoutValues(labels: Selector['labels']): Anchor {
-    const key = labels.find(({ operator }) => operator === 'exists')?.key
+    const key = labels.find(({ operator }) => ['exists', 'gt', 'lt'].includes(operator))?.key
     return key === undefined ? { by: 'nothing' } : { by: 'label key', key }
   }
 

@@ -21,6 +21,8 @@ const compare = (key: string, operator: ComparisonOperator, bound: string): Requ
   operator,
   values: [bound],
 })
+const above = (key: string, bound: string): Requirement => ({ key, operator: 'gt', values: [bound] })
+const below = (key: string, bound: string): Requirement => ({ key, operator: 'lt', values: [bound] })
 const has = (key: string): Requirement => ({ key, operator: 'exists', values: [] })
 const hasNot = (key: string): Requirement => ({ key, operator: 'absent', values: [] })
 
@@ -115,10 +117,14 @@ describe('a label selector', () => {
     ['k===v', '"k===v": a label value cannot have "="'],
     ['k=!v', '"k=!v": a label value cannot have "!"'],
     ['k=a=b', '"k=a=b": a label value cannot have "="'],
-    ['k<1', '"k<1": a label selector cannot compare by order'],
-    ['k <= 1', '"k <= 1": a label selector cannot compare by order'],
-    ['a,k>1', '"k>1": a label selector cannot compare by order'],
-    ['k>=1', '"k>=1": a label selector cannot compare by order'],
+    ['k <= 1', '"k <= 1": labels compare with < and > only'],
+    ['a,k>=1', '"k>=1": labels compare with < and > only'],
+    ['k<', '"k<": labels compare with an integer only'],
+    ['k<1.0', '"k<1.0": labels compare with an integer only'],
+    ['k>-1', '"k>-1": labels compare with an integer only'],
+    ['a,k>b', '"k>b": labels compare with an integer only'],
+    ['k>9223372036854775808', '"k>9223372036854775808": labels compare with an integer only'],
+    ['k<(1)', '"k<(1)": a list of label values needs in or notin, such as key in (a,b)'],
     ['!k<1', '"!k<1": unexpected text after the key in \'!key\''],
     ['k=\u00a0v', '"k=\u00a0v": white space must be spaces, tabs or line breaks'],
     ['\u2003', '"\u2003": white space must be spaces, tabs or line breaks'],
@@ -320,6 +326,15 @@ describe('matching', () => {
     [compare('k', '>=', ''), [''], true],
     [compare('k', '>=', ''), [], false],
     [compare('k', '<=', 'z'), [], false],
+    [below('k', '10'), ['9'], true],
+    [below('k', '10'), ['10'], false],
+    [above('k', '9'), ['010'], true],
+    [above('k', '9'), ['9'], false],
+    [above('k', '9'), [], false],
+    [above('k', '9'), ['x'], false],
+    [above('k', '9'), ['1e3'], false],
+    [above('k', '9'), ['9223372036854775807'], true],
+    [above('k', '9'), ['9223372036854775808'], false],
     // By code point, not by UTF-16 unit.
     [compare('k', '<', '\u{1f600}'), ['\u{ffff}'], true],
     [compare('k', '>', '\u{ffff}'), ['\u{1f600}'], true],
@@ -333,6 +348,18 @@ describe('matching', () => {
     expect(matchesAll([], valuesOf)).toBe(true)
     expect(matchesAll([is('a', '1'), is('b', '2')], valuesOf)).toBe(true)
     expect(matchesAll([is('a', '1'), is('b', '3')], valuesOf)).toBe(false)
+  })
+
+  test('labels compare as integers, whatever their zeros', () => {
+    const integer = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n })
+    const pair = fc.oneof(fc.tuple(integer, integer), fc.tuple(fc.bigInt(0n, 20n), fc.bigInt(0n, 20n)))
+    fc.assert(
+      fc.property(pair, fc.nat(3), ([value, bound], zeros) => {
+        const label = ['0'.repeat(zeros) + value]
+        expect(matches(above('k', String(bound)), label)).toBe(value > bound)
+        expect(matches(below('k', String(bound)), label)).toBe(value < bound)
+      }),
+    )
   })
 
   test('notin is the exact negation of in', () => {
@@ -398,6 +425,11 @@ describe('formatRequirements', () => {
         key,
         operator: fc.constantFrom('exists' as const, 'absent' as const),
         values: fc.constant([]),
+      }),
+      fc.record({
+        key,
+        operator: fc.constantFrom('gt' as const, 'lt' as const),
+        values: fc.tuple(fc.maxSafeNat().map(String)),
       }),
     )
     fc.assert(

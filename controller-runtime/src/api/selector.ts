@@ -5,18 +5,19 @@ import { checkLabelKey, checkLabelValue } from './names.ts'
 /**
  * Parsing and evaluation of label and field selectors, shared by lists, watches and the SDK.
  *
- *     labels   k=v  k==v  k!=v  k  !k  k in (a,b)  k notin (a,b)
+ *     labels   k=v  k==v  k!=v  k  !k  k in (a,b)  k notin (a,b)  k<n  k>n
  *     fields   f=v  f==v  f!=v  f=(a,b)  f!=(a,b)  f in (a,b)  f notin (a,b)  f<v  f<=v  f>v  f>=v
  *
  * A comma joins terms by AND. In a field's value, a comma, bracket, `=`, `!` or backslash needs a backslash before it;
- * `<` and `>` may have one. A key ends at the first `<` or `>`. White space around keys, operators and values is ignored
- * (`\ ` keeps it). As in Kubernetes, an element of a label's list may be empty, and an empty term of a field selector is
- * ignored. An invalid selector is rejected with the term and the reason.
+ * `<` and `>` may have one. A key ends at the first `<` or `>`. Labels compare as integers of 64 bits, as in Kubernetes, and
+ * fields by code point. White space around keys, operators and values is ignored (`\ ` keeps it). As in Kubernetes, an
+ * element of a label's list may be empty, and an empty term of a field selector is ignored. An invalid selector is rejected
+ * with the term and the reason.
  */
 export interface Requirement {
   readonly key: string
-  /** Only fields have comparisons. */
-  readonly operator: 'in' | 'notin' | 'exists' | 'absent' | ComparisonOperator
+  /** `gt` and `lt` compare labels, the operators of `ComparisonOperator` fields. */
+  readonly operator: 'in' | 'notin' | 'exists' | 'absent' | 'gt' | 'lt' | ComparisonOperator
   /** The distinct values of `in` and `notin`, the bound of a comparison; otherwise empty. */
   readonly values: readonly string[]
 }
@@ -81,7 +82,7 @@ export function matchesAll(
 
 /**
  * Returns true if the values satisfy one requirement. `notin` is the exact negation of `in`. A comparison needs any of
- * the values to satisfy it, so it is false without values.
+ * the values to satisfy it, so it is false without values; `gt` and `lt` are false for a value that is no integer.
  */
 export function matches(requirement: Requirement, values: readonly string[]): boolean {
   switch (requirement.operator) {
@@ -93,12 +94,28 @@ export function matches(requirement: Requirement, values: readonly string[]): bo
       return includesAny(requirement.values, values)
     case 'notin':
       return !includesAny(requirement.values, values)
+    case 'gt':
+    case 'lt': {
+      const bound = integerOf(requirement.values[0])
+      const value = integerOf(values[0])
+      if (bound === undefined || value === undefined) return false
+      return requirement.operator === 'gt' ? value > bound : value < bound
+    }
     default: {
       const [bound = ''] = requirement.values
       for (const value of values) if (compares(value, requirement.operator, bound)) return true
       return false
     }
   }
+}
+
+const largestInteger = 2n ** 63n - 1n
+
+/** Returns the integer of a label's value, which has no sign. As in Kubernetes (`ParseInt` with 64 bits). */
+function integerOf(text: string | undefined): bigint | undefined {
+  if (text === undefined || !/^\d{1,63}$/.test(text)) return undefined
+  const integer = BigInt(text)
+  return integer <= largestInteger ? integer : undefined
 }
 
 function compares(value: string, operator: ComparisonOperator, bound: string): boolean {
@@ -115,7 +132,7 @@ function compares(value: string, operator: ComparisonOperator, bound: string): b
   }
 }
 
-/** Returns true if the operator compares with a bound. */
+/** Returns true if the operator compares a field with a bound. */
 export function isComparison(operator: string): operator is ComparisonOperator {
   return /^[<>]=?$/.test(operator)
 }
@@ -144,6 +161,7 @@ export function formatRequirements(requirements: readonly Requirement[]): string
       if (operator === 'exists') return key
       if (operator === 'absent') return `!${key}`
       const escaped = values.map(escapeSelectorValue)
+      if (operator === 'gt' || operator === 'lt') return `${key}${operator === 'gt' ? '>' : '<'}${escaped[0]}`
       if (isComparison(operator)) return `${key}${operator}${escaped[0]}`
       if (escaped.length === 1) return `${key}${operator === 'in' ? '=' : '!='}${escaped[0]}`
       return `${key} ${operator} (${escaped.join(',')})`
@@ -231,8 +249,11 @@ function parseTerm(term: string, dialect: Dialect): Requirement {
     throw new SelectorError(term, `expected an operator after ${quote(key)}`)
   }
   if (isComparison(operator)) {
-    if (dialect === 'label') throw new SelectorError(term, 'a label selector cannot compare by order')
-    return { key, operator, values: [parseValue(term, rest, dialect)] }
+    const value = parseValue(term, rest, dialect)
+    if (dialect === 'field') return { key, operator, values: [value] }
+    if (operator.length > 1) throw new SelectorError(term, 'labels compare with < and > only')
+    if (integerOf(value) === undefined) throw new SelectorError(term, 'labels compare with an integer only')
+    return { key, operator: operator === '<' ? 'lt' : 'gt', values: [value] }
   }
   const wordOperator = operator === 'in' || operator === 'notin'
   const isList = wordOperator || (dialect === 'field' && rest.startsWith('('))
