@@ -580,6 +580,38 @@ describe.each(bothStores)('writes on the %s store', store => {
       expect(causes.map(({ field }) => field)).toEqual(['metadata.colour', 'spec.colour'])
     })
 
+    it.each([
+      ['POST', 'application/json'],
+      ['POST', 'application/yaml'],
+      ['PUT', 'application/json'],
+      ['PUT', 'application/yaml'],
+      ['PATCH', 'application/apply-patch+yaml'],
+      ['PATCH', 'application/merge-patch+json'],
+    ])('names duplicate and unknown fields of a %s of %s together', async (method, type) => {
+      await items.create('one', {})
+      const isYaml = type.endsWith('yaml')
+      const name = method === 'POST' ? 'two' : 'one'
+      const path = method === 'POST' ? items.path : items.at('one')
+      const body = isYaml
+        ? `apiVersion: ${items.apiVersion}\nkind: Item\nmetadata: {name: ${name}}\nspec:\n  count: 2\n  count: 3\n  colour: red\n`
+        : `{"apiVersion":"${items.apiVersion}","kind":"Item","metadata":{"name":"${name}"},"spec":{"count":2,"count":3,"colour":"red"}}`
+      const write = (validation: string) =>
+        api.request(method, `${path}?fieldManager=me&fieldValidation=${validation}`, body, { type })
+      const faults = [
+        isYaml ? 'line 6: key "count" already set in map' : 'duplicate field "spec.count"',
+        'unknown field "spec.colour"',
+      ]
+      const { message, causes } = refusalOf(await write('Strict'), 400)
+      expect(message).toBe(`strict decoding error: ${faults.join(', ')}`)
+      expect(causes.map(cause => cause.message)).toEqual(faults)
+      const warned = await write('Warn')
+      expect(objectOf(warned, method === 'POST' ? 201 : 200).spec).toEqual({ count: 3, colour: 'red' })
+      const warnings = faults.map(fault => `299 - ${JSON.stringify(fault)}`).join(', ')
+      expect(warned.headers.get('warning')).toBe(warnings)
+      if (method === 'POST') await api.delete(items.at('two'))
+      expect((await write('Ignore')).headers.get('warning')).toBeNull()
+    })
+
     it('does not warn if every field is known', async () => {
       const answer = await api.post(items.path, items.body('one', { count: 1, deep: { flag: true } }))
       expect(objectOf(answer, 201).metadata.name).toBe('one')

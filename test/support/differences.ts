@@ -47,13 +47,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'YAML with duplicate keys is always refused (400).',
-    page: 'api.md',
-    responses: {
-      'bodies are YAML or JSON: a duplicate key in YAML': 400,
-    },
-  },
-  {
     says: 'If a key is duplicated, the last one counts.',
     page: 'api.md',
     responses: {

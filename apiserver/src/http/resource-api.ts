@@ -35,7 +35,6 @@ import {
   type Registry,
   type WriteOptions,
   type WriteResult,
-  withWarnings,
 } from '../registry/index.ts'
 import { FairScheduler, Semaphore, type WorkOwner } from '../scheduling/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
@@ -181,23 +180,18 @@ export class ResourceApi {
     const { method } = request
     if (method === 'PUT') {
       const options = { ...readWriteOptions(request), ...bounds, version }
-      const body = await readObject(request, options.fieldValidation, version)
-      const { document, warnings, mayHaveNulls: dropsNulls } = body
-      const result = await this.#registry.replace(served, key, document, scope, { ...options, dropsNulls })
-      return written(request, 200, withWarnings(result, warnings))
+      const { document, ...body } = await readObject(request, options.fieldValidation, version)
+      const result = await this.#registry.replace(served, key, document, scope, { ...options, ...body })
+      return written(request, 200, result)
     }
     if (method === 'PATCH') {
       const options = { ...readWriteOptions(request), ...bounds, version }
-      const {
-        warnings,
-        mayHaveNulls: dropsNulls,
-        ...patch
-      } = await readPatch(request, options.fieldValidation, version)
+      const { dropsNulls, duplicates, ...patch } = await readPatch(request, options.fieldValidation, version)
       const result =
         patch.type === 'apply'
-          ? await this.#registry.apply(served, key, patch, scope, options)
-          : await this.#registry.patch(served, key, patch, scope, { ...options, dropsNulls })
-      return written(request, result.isCreated ? 201 : 200, withWarnings(result, warnings))
+          ? await this.#registry.apply(served, key, patch, scope, { ...options, duplicates })
+          : await this.#registry.patch(served, key, patch, scope, { ...options, dropsNulls, duplicates })
+      return written(request, result.isCreated ? 201 : 200, result)
     }
     if (method === 'DELETE' && scope === 'object') {
       const { deletion, options } = await readDeleteParameters(request)
@@ -245,14 +239,13 @@ export class ResourceApi {
       version,
       namespace: path.namespace,
     }
-    const body = await readObject(request, options.fieldValidation, version)
-    const { document, warnings, mayHaveNulls: dropsNulls } = body
-    const result = await this.#registry.create(served, document, { ...options, dropsNulls })
+    const { document, ...body } = await readObject(request, options.fieldValidation, version)
+    const result = await this.#registry.create(served, document, { ...options, ...body })
     const root = version.group === '' ? 'api' : 'apis'
     const collection = path.namespace === undefined ? '' : `namespaces/${path.namespace}/`
     const name = nameOfKey(result.key)
     const location = `${this.#basePath}/${root}/${version.apiVersion}/${collection}${served.model.plural}/${name}`
-    return written(request, 201, withWarnings(result, warnings), { location })
+    return written(request, 201, result, { location })
   }
 
   async #get(

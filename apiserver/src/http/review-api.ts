@@ -17,14 +17,14 @@ export async function respondToReview(
   const { method, path, caller, signal } = request
   if (method !== 'POST') throw new MethodNotAllowedError(method, reviewMethods)
   const options = readWriteOptions(request)
-  const body = await readObject(request, options.fieldValidation, served.hub)
+  const { document, duplicates } = await readObject(request, options.fieldValidation, served.hub)
   const { namespace, name } = path
-  const read = readReview(served, body.document, { ...options, namespace })
+  const read = readReview(served, document, { ...options, duplicates, namespace })
   const asked = { user: caller.user, namespace, name, metadata: read.metadata, signal }
   const { metadata: more, warnings = [], ...content } = await review.respond(read.content, asked)
   const { apiVersion, kind } = served.hub
   const metadata = { name, namespace, ...more }
-  const texts = [...body.warnings, ...read.warnings, ...warnings]
+  const texts = [...read.warnings, ...warnings]
   return {
     status: 201,
     headers: {

@@ -102,11 +102,9 @@ function listOfDryRun(value: unknown): readonly unknown[] {
   return value
 }
 
-/** The body of a write, with a warning for each duplicate field. */
-interface ReadBody {
+/** The body of a write, and what it adds to the options. */
+interface ReadBody extends Pick<WriteOptions, 'dropsNulls' | 'duplicates'> {
   readonly document: unknown
-  readonly mayHaveNulls: boolean
-  readonly warnings: readonly string[]
 }
 
 type FieldValidation = WriteOptions['fieldValidation']
@@ -123,13 +121,13 @@ export async function readObject(
     const document = await decodeProtobuf(bytes, kind)
     request.onDocument?.(document)
     if (isLarge(bytes)) await nextTurn()
-    return { document, mayHaveNulls: false, warnings: [] }
+    return { document }
   }
-  const body = decodeBody(bytes, type)
-  request.onDocument?.(body.value)
-  const read = checkDuplicates(body, validation)
+  const decoded = decodeBody(bytes, type)
+  request.onDocument?.(decoded.value)
+  const body = withDuplicates(decoded, validation)
   if (isLarge(bytes)) await nextTurn()
-  return read
+  return body
 }
 
 /** Reads a patch. @throws ApiError 400, 413, 415, 422 */
@@ -146,7 +144,7 @@ export async function readPatch(
   const bytes = await request.readBody()
   const decoded = type === 'apply' ? decodeConfiguration(bytes) : decodeBody(bytes, 'json')
   request.onDocument?.(decoded.value)
-  const body = checkDuplicates(decoded, validation)
+  const body = withDuplicates(decoded, validation)
   if (isLarge(bytes)) await nextTurn()
   if (type === 'apply') return { type, force: force === true, ...body }
   if (type !== 'strategic') return { type, ...body }
@@ -175,19 +173,16 @@ const openBrace = 0x7b
 /** Blank, tab, line feed and carriage return. */
 const blanks: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d])
 
-/** @throws ApiError 400 with the duplicate fields, under `Strict` */
-function checkDuplicates(body: DecodedBody, validation: FieldValidation): ReadBody {
-  const duplicates = validation === 'Ignore' ? [] : body.duplicateFields()
-  const warnings = duplicates.map(field => `duplicate field "${field}"`)
-  const { value: document, mayHaveNulls } = body
-  if (validation !== 'Strict' || duplicates.length === 0) return { document, mayHaveNulls, warnings }
-  throw new ApiError('BadRequest', `strict decoding error: ${warnings.join(', ')}`, {
-    causes: duplicates.map(field => ({
-      reason: 'FieldValueDuplicate',
-      message: `duplicate field "${field}"`,
-      field,
-    })),
-  })
+/** Looks for duplicate fields only if somebody is told of them: the text is read a second time. */
+function withDuplicates(
+  { value, mayHaveNulls, duplicates }: DecodedBody,
+  validation: FieldValidation,
+): ReadBody {
+  return {
+    document: value,
+    dropsNulls: mayHaveNulls,
+    duplicates: validation === 'Ignore' ? [] : duplicates(),
+  }
 }
 
 /** Returns the meaning of the content type. Without one, or with an empty one, the body is JSON, as in Kubernetes. */

@@ -8,7 +8,14 @@ import { countParts, inspectJson } from './json-text.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const json = (text: string) => decodeDocument(bytes(text), 'json')
-const duplicateFields = (text: string) => decodeBody(bytes(text), 'json').duplicateFields()
+const duplicateFields = (text: string) =>
+  decodeBody(bytes(text), 'json')
+    .duplicates()
+    .map(({ field }) => field)
+const duplicateKeys = (text: string) =>
+  decodeBody(bytes(text), 'yaml')
+    .duplicates()
+    .map(({ message }) => message)
 const yaml = (text: string) => decodeDocument(bytes(text), 'yaml')
 
 function refusal(run: () => unknown, reason: StatusReason = 'BadRequest'): ApiError {
@@ -252,8 +259,7 @@ describe('a YAML body', () => {
   it.each([
     ['a: 1\nb: [1, 2\nc: 3', 'line 3', 'not closed'],
     ['a: b: c', 'line 1, column 5', 'indentation'],
-    ['a: 1\na: 2', 'line 2, column 1', 'given twice'],
-    ['1: a\n"1": b', 'line 2', 'given twice'],
+    ['a: 1\na: 2\nb: 1e400', 'line 3', 'out of range'],
     ['a: 1\nb: 12345678901234567890', 'line 2', 'cannot be kept exactly'],
     ['a: [1, 0.1000000000000000055]', 'line 1, column 8', 'become 0.1'],
     ['- 1e400', 'line 1, column 3', 'out of range'],
@@ -277,6 +283,30 @@ describe('a YAML body', () => {
     const { message } = refusal(() => yaml(text))
     expect(message).toContain(where)
     expect(message).toContain(why)
+  })
+
+  it.each([
+    ['a: 1\na: 2', { a: 2 }, ['line 2: key "a" already set in map']],
+    ['1: a\n"1": b', { 1: 'b' }, ['line 2: key "1" already set in map']],
+    ['# x\n---\na: {b: 1, b: 2}\na: 3', { a: 3 }, ['line 3: key "b"', 'line 4: key "a"']],
+    ['- a: 1\n- a: 1\n  b: [{c: 1}, {c: 1, "c": 2}]', undefined, ['line 3: key "c"']],
+    ['a:\n  a:\n  - a\n  - a\n  b: a\n  c:\n', undefined, []],
+    ['a: "x\n\n  a: y"\nb: |\n  a: 1\n  a: 1\na: 1', undefined, ['line 7: key "a"']],
+  ])('%j keeps the last of its duplicate keys, and reports them', (text, value, duplicates) => {
+    if (value !== undefined) expect(yaml(text)).toEqual(value)
+    expect(duplicateKeys(text)).toEqual(duplicates.map(each => expect.stringContaining(each)))
+  })
+
+  it('reports each key that its map has already, the first hundred of them', () => {
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom('a', 'b', 'c', 'd')), keys => {
+        const twice = keys.flatMap((key, at) => (keys.indexOf(key) < at ? [{ key, line: at + 1 }] : []))
+        expect(duplicateKeys(keys.map(key => `${key}: {a: [b], c: }\n`).join('') || '{}')).toEqual(
+          twice.map(({ key, line }) => `line ${line}: key "${key}" already set in map`),
+        )
+      }),
+    )
+    expect(duplicateKeys('a:\n'.repeat(20_000))).toHaveLength(100)
   })
 
   it('past its size limit is rejected, while JSON of that size is not', () => {

@@ -1,11 +1,11 @@
 import { ApiError, errorMessage } from '@setpoint/controller-runtime/api'
-import { echo } from '@setpoint/controller-runtime/internal'
+import { echo, quote } from '@setpoint/controller-runtime/internal'
 import { formatPath } from './field-path.ts'
 import { countParts, duplicateJsonFields, findJsonError, inspectJson } from './json-text.ts'
 import { objectLimits, partsName, valuesName } from './object-limits.ts'
-import { positionAt } from './text-position.ts'
+import { positionAt, type TextPosition } from './text-position.ts'
 import { type DocumentText, splitDocuments } from './yaml-documents.ts'
-import { inexactNumber, readYaml, YamlError } from './yaml-text.ts'
+import { type DuplicateKey, inexactNumber, readYaml, YamlError } from './yaml-text.ts'
 
 export const decodeDefaults = Object.freeze({
   /** Levels of nesting. Far more than any object needs, and safe for recursive readers. */
@@ -30,7 +30,7 @@ export const decodeDefaults = Object.freeze({
 
 /**
  * Decodes a request body into a new JSON value. Rejects numbers that a double cannot keep exactly, and fields named
- * `__proto__`; any other name is an ordinary own property. Of duplicate fields JSON keeps the last; YAML rejects them.
+ * `__proto__`; any other name is an ordinary own property. Of duplicate fields the last one counts.
  * @throws ApiError BadRequest with the problem and its place: line and column from 1, in JSON the offset too;
  *   RequestEntityTooLarge for YAML of more than `maxYamlBytes`, or JSON of more than `maxParts`, `maxValues` or
  *   `maxLongNumbers`
@@ -39,13 +39,21 @@ export function decodeDocument(bytes: Uint8Array, mediaType: 'json' | 'yaml'): u
   return decodeBody(bytes, mediaType).value
 }
 
-/** A decoded body, and its duplicate fields, which `JSON.parse` drops. */
+/** A field that an object of a body has already. */
+export interface DuplicateField {
+  /** As in Kubernetes. */
+  readonly message: string
+  /** The path of the field, if the body is JSON. */
+  readonly field?: string
+}
+
+/** A decoded body, and its duplicate fields, of which the value has the last. */
 export interface DecodedBody {
   readonly value: unknown
   /** False if the body has no null. */
   readonly mayHaveNulls: boolean
-  /** Returns the paths of fields that an object of the body has more than once. */
-  duplicateFields(): string[]
+  /** Returns the first `objectLimits.violations` of them. */
+  duplicates(): readonly DuplicateField[]
 }
 
 /** Does the same as `decodeDocument`, with the same errors. */
@@ -58,12 +66,23 @@ export function decodeBody(bytes: Uint8Array, mediaType: 'json' | 'yaml'): Decod
     )
   }
   const text = decodeText(bytes)
-  if (mediaType === 'yaml') return { value: decodeYaml(text), mayHaveNulls: true, duplicateFields: () => [] }
+  if (mediaType === 'yaml') {
+    const { value, duplicates: keys } = decodeYaml(text)
+    const duplicates = () => keys.map(duplicateKey)
+    return { value, mayHaveNulls: true, duplicates }
+  }
   const { value, parts } = decodeJson(text)
   // A field that is dropped is missing from the count. The text is read a second time only then.
-  const duplicateFields = () =>
-    countParts(value) === parts ? [] : duplicateJsonFields(text, objectLimits.violations)
-  return { value, mayHaveNulls: text.includes('null'), duplicateFields }
+  const duplicates = () => {
+    const fields = countParts(value) === parts ? [] : duplicateJsonFields(text, objectLimits.violations)
+    return fields.map(field => ({ message: `duplicate field "${field}"`, field }))
+  }
+  return { value, mayHaveNulls: text.includes('null'), duplicates }
+}
+
+/** In the words of Kubernetes' YAML decoder. */
+function duplicateKey({ key, position: { line } }: DuplicateKey): DuplicateField {
+  return { message: `line ${line}: key ${quote(key)} already set in map` }
 }
 
 /** One document of a YAML text: its value or its error. */
@@ -77,12 +96,15 @@ interface DecodedDocument {
 
 /**
  * Decodes each document of a YAML text separately, so a malformed one does not hide the others. Skips empty documents
- * (only blank lines and comments).
+ * (only blank lines and comments). Rejects duplicate fields.
  */
 export function decodeDocuments(text: string): DecodedDocument[] {
   return splitDocuments(text.replace(/^\uFEFF/, '')).map(part => {
     try {
-      return { line: part.line, value: readPart(part) }
+      const { value, duplicates } = readPart(part)
+      const [duplicate] = duplicates
+      if (duplicate !== undefined) throw new YamlError('the field is given twice', duplicate.position)
+      return { line: part.line, value }
     } catch (error) {
       if (error instanceof YamlError) return { line: part.line, error: invalidYaml(error) }
       throw error
@@ -233,7 +255,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-function decodeYaml(text: string): unknown {
+function decodeYaml(text: string): ReturnType<typeof readYaml> {
   const [part, second] = splitDocuments(text)
   try {
     if (part === undefined) throw new YamlError('there is nothing but blank lines and comments')
@@ -246,13 +268,14 @@ function decodeYaml(text: string): unknown {
 }
 
 /** @throws YamlError with positions in the whole text. */
-function readPart(part: DocumentText): unknown {
+function readPart(part: DocumentText): ReturnType<typeof readYaml> {
+  const inWhole = ({ line, column }: TextPosition) => ({ line: line + part.firstLine - 1, column })
   try {
-    return readYaml(part.text, decodeDefaults.maxDepth)
+    const { value, duplicates } = readYaml(part.text, decodeDefaults.maxDepth, objectLimits.violations)
+    return { value, duplicates: duplicates.map(each => ({ ...each, position: inWhole(each.position) })) }
   } catch (error) {
     if (!(error instanceof YamlError)) throw error
-    const position = error.position && { ...error.position, line: error.position.line + part.firstLine - 1 }
-    throw new YamlError(error.message, position, { cause: error.cause })
+    throw new YamlError(error.message, error.position && inWhole(error.position), { cause: error.cause })
   }
 }
 

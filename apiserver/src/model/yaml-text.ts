@@ -1,13 +1,17 @@
 import { shorten } from '@setpoint/controller-runtime/internal'
 import {
   CORE_SCHEMA,
+  constructFromEvents,
   defineMappingTag,
   defineScalarTag,
   defineSequenceTag,
+  EVENT_ID,
+  type Event,
   floatCoreTag,
+  getScalarValue,
   intCoreTag,
-  loadAll,
   NOT_RESOLVED,
+  parseEvents,
   YAMLException,
 } from 'js-yaml'
 import { isExactDecimal } from './number-literal.ts'
@@ -24,21 +28,35 @@ export class YamlError extends Error {
   }
 }
 
+/** A key that a map has already. */
+export interface DuplicateKey {
+  readonly key: string
+  readonly position: TextPosition
+}
+
+interface YamlDocument {
+  readonly value: unknown
+  /** In the order of the text. */
+  readonly duplicates: readonly DuplicateKey[]
+}
+
 /**
  * Reads a YAML 1.2 text of one document into a JSON value. Dates stay strings, `<<` is an ordinary key, and keys are
- * taken as written (`1.10: x` has the key "1.10").
- * @throws YamlError for malformed YAML, keys that are duplicate, `__proto__` or not scalars, numbers that a double cannot
- *   keep exactly (including .nan and .inf), unknown tags, aliases, and nesting deeper than `maxDepth` levels
+ * taken as written (`1.10: x` has the key "1.10"). Of duplicate keys the last one counts.
+ * @param maxDuplicates those that are returned at most
+ * @throws YamlError for malformed YAML, keys that are `__proto__` or not scalars, numbers that a double cannot keep exactly
+ *   (including .nan and .inf), unknown tags, aliases, and nesting deeper than `maxDepth` levels
  */
-export function readYaml(text: string, maxDepth: number): unknown {
+export function readYaml(text: string, maxDepth: number, maxDuplicates: number): YamlDocument {
   try {
     // The library counts the document as a level.
-    const documents = loadAll(text, { schema, maxDepth: maxDepth + 1, maxAliases: 0 })
+    const events = parseEvents(text, { maxDepth: maxDepth + 1 })
+    const { documents, hasDuplicates } = documentsOf(events, text)
     if (documents.length !== 1) throw new YamlError(`expected one document, found ${documents.length}`)
     // Collections check the numbers in them. A document that is a number has no collection.
     const [kept, problem] = take(documents[0])
     if (problem !== '') throw new YamlError(problem, positionAt(text, text.indexOf(literalOf(documents[0]))))
-    return kept
+    return { value: kept, duplicates: hasDuplicates ? duplicatesIn(events, text, maxDuplicates) : [] }
   } catch (error) {
     if (error instanceof YamlError) throw error
     if (error instanceof YAMLException) {
@@ -51,11 +69,61 @@ export function readYaml(text: string, maxDepth: number): unknown {
   }
 }
 
+/** @throws YAMLException */
+function documentsOf(
+  events: Event[],
+  source: string,
+): { readonly documents: readonly unknown[]; readonly hasDuplicates: boolean } {
+  const options = { source, schema, maxAliases: 0 }
+  try {
+    return { documents: constructFromEvents(events, options), hasDuplicates: false }
+  } catch (error) {
+    if (!(error instanceof YAMLException) || error.reason !== 'duplicated mapping key') throw error
+    // The library stops at the first one.
+    return { documents: constructFromEvents(events, { ...options, json: true }), hasDuplicates: true }
+  }
+}
+
+/** Finds the duplicate keys in the events of a text whose keys are scalars. */
+function duplicatesIn(events: readonly Event[], text: string, most: number): DuplicateKey[] {
+  const found: DuplicateKey[] = []
+  /** The open collections. Sequences and documents have no keys. */
+  const open: { readonly keys: Set<string> | undefined; isKeyNext: boolean }[] = []
+  let line = 1
+  let lineStart = 0
+  const positionOf = (offset: number): TextPosition => {
+    for (
+      let end = text.indexOf('\n', lineStart);
+      end >= 0 && end < offset;
+      end = text.indexOf('\n', lineStart)
+    ) {
+      line++
+      lineStart = end + 1
+    }
+    return { line, column: offset - lineStart + 1 }
+  }
+  for (const event of events) {
+    if (found.length === most) break
+    const parent = open.at(-1)
+    if (event.type === EVENT_ID.POP) open.pop()
+    else if (event.type === EVENT_ID.SCALAR && parent?.keys !== undefined && parent.isKeyNext) {
+      const key = getScalarValue(text, event)
+      if (parent.keys.has(key)) found.push({ key, position: positionOf(event.valueStart) })
+      parent.keys.add(key)
+      parent.isKeyNext = false
+    } else {
+      if (parent !== undefined) parent.isKeyNext = true
+      if (event.type === EVENT_ID.MAPPING) open.push({ keys: new Set(), isKeyNext: true })
+      else if (event.type !== EVENT_ID.SCALAR) open.push({ keys: undefined, isKeyNext: false })
+    }
+  }
+  return found
+}
+
 /** Returns a message that is clearer than the library's reason. */
 function clearer(reason: string, maxDepth: number): string {
   if (reason === 'deficient indentation')
     return 'the indentation is too small, or a bracket before it is not closed'
-  if (reason === 'duplicated mapping key') return 'the field is given twice'
   if (reason.startsWith('aliases exceeded')) return 'aliases are not supported: repeat the value instead'
   return reason.startsWith('nesting exceeded') ? `nested deeper than ${maxDepth} levels` : reason
 }

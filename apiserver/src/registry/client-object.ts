@@ -3,7 +3,7 @@ import { type BareObject, objectLimits, quote, type ServedVersion } from '../mod
 import { Causes } from './causes.ts'
 import { type ClientMeta, type MetadataNotes, readMetadata } from './metadata.ts'
 import { badRequest } from './refusals.ts'
-import { newUnknownFields, unknownFieldsOf, warningsOfUnknown } from './unknown-fields.ts'
+import { newUnknownFields, unknownFieldsOf, warningsOfFields } from './unknown-fields.ts'
 import type { WriteOptions } from './write-options.ts'
 
 /** The parts of a request's body. */
@@ -20,12 +20,12 @@ export interface ClientObject {
  * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, as in Kubernetes. Unknown
  * fields are removed if the model prunes them.
  * @param patched the object that a patch has changed to `body`. Its unknown fields are not the patch's.
- * @throws ApiError 400 if it is not an object of the path's kind and version, or has unknown fields under `Strict`
+ * @throws ApiError 400 if it is not an object of the path's kind and version, or has unknown or duplicate fields under `Strict`
  */
 export function readClientObject(
   version: ServedVersion,
   body: unknown,
-  { dropsNulls = version.isBuiltIn, fieldValidation = 'Ignore' }: Partial<WriteOptions> = {},
+  options: Partial<WriteOptions> = {},
   patched?: BareObject,
 ): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
@@ -41,10 +41,10 @@ export function readClientObject(
   const notes: MetadataNotes = { unknownFields: [], warnings: [] }
   const meta = readMetadata(metadata ?? {}, causes, notes)
   const { schemas } = version
+  const { dropsNulls = version.isBuiltIn, fieldValidation = 'Ignore' } = options
   const unknown = fieldValidation === 'Ignore' ? [] : unknownFieldsOf(schemas, content)
   const sent = patched === undefined ? unknown : newUnknownFields(unknown, content, patched)
-  const reported = [...notes.unknownFields, ...sent].slice(0, objectLimits.violations)
-  const warnings = [...warningsOfUnknown(reported, fieldValidation), ...notes.warnings]
+  const warnings = [...warningsOfFields([...notes.unknownFields, ...sent], options), ...notes.warnings]
   const kept = schemas.prune(content)
   return { meta, content: dropsNulls ? version.withoutNulls(kept) : kept, causes, warnings }
 }

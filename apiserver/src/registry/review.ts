@@ -22,11 +22,12 @@ interface ReadReview {
 export function readReview(
   served: ServedModel,
   body: unknown,
-  { fieldValidation, namespace }: Pick<WriteOptions, 'fieldValidation' | 'namespace'>,
+  { fieldValidation, duplicates, namespace }: Pick<WriteOptions, 'fieldValidation' | 'duplicates' | 'namespace'>,
 ): ReadReview {
   const { apiVersion, kind, schemas } = served.hub
   const client = readClientObject(served.hub, isRecord(body) ? { apiVersion, kind, ...body } : body, {
     fieldValidation,
+    duplicates,
   })
   if (namespace !== undefined) checkNamespace(namespace, client.meta)
   const { status: _status, ...content } = client.content

@@ -10,26 +10,33 @@ import {
 } from '../model/index.ts'
 import type { WriteOptions } from './write-options.ts'
 
-/** Returns a warning for each of the fields. @throws ApiError 400 with the fields, under `Strict` */
-export function warningsOfUnknown(
-  fields: readonly string[],
-  fieldValidation: WriteOptions['fieldValidation'],
+/** A fault of a body that `fieldValidation` decides about. */
+interface FieldFault {
+  readonly reason: 'FieldValueDuplicate' | 'FieldValueInvalid'
+  readonly message: string
+  readonly field?: string
+}
+
+/**
+ * Returns a warning for each duplicate and each unknown field, in the order of Kubernetes.
+ * @throws ApiError 400 with all of them, under `Strict`
+ */
+export function warningsOfFields(
+  unknown: readonly string[],
+  { fieldValidation = 'Ignore', duplicates = [] }: Partial<WriteOptions>,
 ): string[] {
-  if (fieldValidation === 'Ignore' || fields.length === 0) return []
-  if (fieldValidation === 'Strict') {
-    throw new ApiError(
-      'BadRequest',
-      `strict decoding error: ${fields.map(field => `unknown field "${field}"`).join(', ')}`,
-      {
-        causes: fields.map(field => ({
-          reason: 'FieldValueInvalid',
-          message: `unknown field "${field}"`,
-          field,
-        })),
-      },
-    )
-  }
-  return fields.map(field => `unknown field "${field}"`)
+  if (fieldValidation === 'Ignore' || unknown.length + duplicates.length === 0) return []
+  const faults: FieldFault[] = [
+    ...duplicates.map(each => ({ reason: 'FieldValueDuplicate' as const, ...each })),
+    ...unknown.map(field => ({
+      reason: 'FieldValueInvalid' as const,
+      message: `unknown field "${field}"`,
+      field,
+    })),
+  ].slice(0, objectLimits.violations)
+  const messages = faults.map(({ message }) => message)
+  if (fieldValidation === 'Warn') return messages
+  throw new ApiError('BadRequest', `strict decoding error: ${messages.join(', ')}`, { causes: faults })
 }
 
 /** Returns the unknown fields of an object that another one does not have, or has with another value. */

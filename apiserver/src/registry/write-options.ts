@@ -1,5 +1,5 @@
 import type { ApiError, ObjectKey, PropagationPolicy, UserInfo } from '@setpoint/controller-runtime/api'
-import type { ServedVersion } from '../model/index.ts'
+import type { DuplicateField, ServedVersion } from '../model/index.ts'
 
 /** What the caller of a write may do with other objects of the kind, or beyond the verb of the request. */
 export interface CallerRights {
@@ -13,8 +13,10 @@ export interface CallerRights {
 export interface WriteOptions {
   /** Does everything but store. */
   readonly dryRun: boolean
-  /** Treatment of fields that the schema does not know. */
+  /** Treatment of fields that the schema does not know, and of `duplicates`. */
   readonly fieldValidation: 'Strict' | 'Warn' | 'Ignore'
+  /** Fields that the body of the request has more than once. */
+  readonly duplicates?: readonly DuplicateField[]
   /** The plugin that writes. Plugins obey stricter rules. */
   readonly plugin: string | undefined
   /** Passed to the model's hooks. Default: the server itself. */
