@@ -1,6 +1,7 @@
+import { createRemoteJWKSet, jwtVerify } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, refusalOf } from './support/api.ts'
-import { fieldsOf, textOf } from './support/json.ts'
+import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { Users } from './support/users.ts'
 import { Watch } from './support/watch.ts'
 import { type Store, startWorld, stores, type World } from './support/worlds.ts'
@@ -72,6 +73,47 @@ describe.each(stores)('tokens of service accounts on %s', (store: Store) => {
           extra: { 'authentication.kubernetes.io/credential-id': [expect.stringMatching(/^JTI=/)] },
         },
       })
+    }
+  })
+
+  it('are verified by others with the keys that any server lists, as their issuer says', async () => {
+    await create(accounts, 'verified')
+    const token = await tokenOf('verified', { audiences: ['other.example.com'] })
+    // Kubernetes' role lets service accounts read both.
+    const headers = bearer(await tokenOf('verified'))
+    for (const api of servers) {
+      const found = await api.get('/.well-known/openid-configuration', { headers })
+      expect(found.body).toEqual({
+        issuer: 'setpoint/serviceaccount',
+        jwks_uri: `${api.url}/openid/v1/jwks`,
+        response_types_supported: ['id_token'],
+        subject_types_supported: ['public'],
+        id_token_signing_alg_values_supported: ['ES256'],
+      })
+      expect(found.headers.get('content-type')).toBe('application/json')
+      const {
+        issuer,
+        jwks_uri: uri,
+        id_token_signing_alg_values_supported: algorithms,
+      } = fieldsOf(found.body)
+      const keys = createRemoteJWKSet(new URL(textOf(uri)), { headers })
+      const options = {
+        issuer: textOf(issuer),
+        audience: 'other.example.com',
+        algorithms: arrayOf(algorithms).map(textOf),
+      }
+      const { payload } = await jwtVerify(token, keys, options)
+      expect(payload.sub).toBe('system:serviceaccount:default:verified')
+      const listed = await api.get('/openid/v1/jwks', { headers })
+      expect(listed.headers.get('content-type')).toBe('application/jwk-set+json')
+      expect(arrayOf(fieldsOf(listed.body).keys).map(key => Object.keys(fieldsOf(key)).sort())).toEqual([
+        ['alg', 'crv', 'kid', 'kty', 'use', 'x', 'y'],
+      ])
+    }
+    for (const path of ['/.well-known/openid-configuration', '/openid/v1/jwks']) {
+      refusalOf(await new Api(world.server.url).get(path), 401)
+      expect((await ann.get(path)).status).toBe(200)
+      refusalOf(await ann.get(path, { headers: { 'impersonate-user': 'nobody' } }), 403)
     }
   })
 

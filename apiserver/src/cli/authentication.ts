@@ -25,6 +25,7 @@ import type { AuthenticationOptions } from './options.ts'
 /** The ways to authenticate of a server. */
 export interface ServerAuthentication {
   readonly access: Access
+  readonly issuer: ServiceAccountTokens
   /** With the file that their authorities come from. */
   readonly clients: { readonly ca: NamedText; readonly certificates: ClientCertificates } | undefined
 }
@@ -56,7 +57,8 @@ export function authenticate(
   if (file !== undefined) describeTokenFile(metrics.registry, file)
   describeAuthentication(metrics.registry, { counts, verified: tokens.verified, issuers })
   for (const issuer of issuers) issuer.start()
-  if (options === undefined) return { access: new LocalAccess(), clients: undefined }
+  if (options === undefined) return { access: new LocalAccess(), issuer: accounts, clients: undefined }
   const clients = clientCa && { ca: clientCa, certificates: new ClientCertificates(clientCa.text) }
-  return { access: new Authentication({ certificates: clients?.certificates, tokens, counts }), clients }
+  const access = new Authentication({ certificates: clients?.certificates, tokens, counts })
+  return { access, issuer: accounts, clients }
 }

@@ -100,7 +100,7 @@ export async function startServer(
   if (etcd !== undefined) metrics.registry.registerMetric(etcdMetrics.histogram)
   const manager = createControllers(options, rooms, metrics, isStarting, log)
   const health = new Health({ storage, space, follower, plugins: () => plugins?.progress ?? [], manager })
-  const { access, clients } = authenticate(options.authentication, { rooms, metrics, log })
+  const { access, issuer, clients } = authenticate(options.authentication, { rooms, metrics, log })
   const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
     models,
@@ -110,6 +110,7 @@ export async function startServer(
     watchConnections,
     origins: originsOf(options, log),
     access,
+    issuer,
     authorizer,
     queues,
     health,

@@ -10,6 +10,7 @@ import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { ExplainFault } from './error-response.ts'
 import type { Health } from './health.ts'
+import type { IssuerRoutesParts } from './issuer-routes.ts'
 import { auditing } from './middleware/auditing.ts'
 import { checks } from './middleware/checks.ts'
 import { counting } from './middleware/counting.ts'
@@ -28,7 +29,7 @@ import type { Middleware } from './request-state.ts'
 import type { ResourceApi } from './resource-api.ts'
 import type { WatchApi } from './watch-api.ts'
 
-interface ChainParts {
+interface ChainParts extends IssuerRoutesParts {
   readonly connections: Connections
   readonly paths: Paths
   readonly models: ModelRegistry

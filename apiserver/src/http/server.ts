@@ -27,6 +27,7 @@ import type { CustomRoutes } from './custom-routes.ts'
 import { type ExplainFault, toApiError } from './error-response.ts'
 import { HandshakeResponse } from './handshake-response.ts'
 import type { Health } from './health.ts'
+import type { IssuerRoutesParts } from './issuer-routes.ts'
 import { Paths } from './paths.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { offersWebSocket, requestsThatUpgrade } from './upgrade-offer.ts'
@@ -35,7 +36,7 @@ import { servedTypes } from './write-parameters.ts'
 
 const secureDefaults = Object.freeze({ minVersion: 'TLSv1.2' } as const)
 
-interface ApiServerParts {
+interface ApiServerParts extends IssuerRoutesParts {
   readonly models: ModelRegistry
   readonly api: ResourceApi
   readonly routes: CustomRoutes
@@ -52,8 +53,6 @@ interface ApiServerParts {
   readonly audit?: AuditLog
   /** True while plugins may still add kinds and routes: unknown paths below /apis are 503 then, not 404. */
   readonly isStarting: () => boolean
-  /** Precedes every path: '' or '/x'. */
-  readonly basePath: string
   /** Plain HTTP without. */
   readonly tls?: TlsFiles
   /** Absent in production: a 500 tells nothing about its cause. */

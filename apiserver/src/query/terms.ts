@@ -44,7 +44,8 @@ const searchWork = 8
 /** The terms of a selector. Equal conditions are merged, and so are exclusions and comparisons of the same key. */
 export function* compileTerms(snapshot: ModelSnapshot, selector: Selector): Work<Term[]> {
   const terms: Term[] = []
-  for (const requirement of simplify(selector.labels)) terms.push(...(yield* labelTerms(snapshot, requirement)))
+  for (const requirement of simplify(selector.labels))
+    terms.push(...(yield* labelTerms(snapshot, requirement)))
   for (const requirement of simplify(selector.fields)) terms.push(yield* fieldTerm(snapshot, requirement))
   for (const [key, bounds] of boundsOf(selector.fields))
     terms.push(...(yield* rangeTerms(snapshot, key, bounds)))

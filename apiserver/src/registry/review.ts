@@ -22,7 +22,11 @@ interface ReadReview {
 export function readReview(
   served: ServedModel,
   body: unknown,
-  { fieldValidation, duplicates, namespace }: Pick<WriteOptions, 'fieldValidation' | 'duplicates' | 'namespace'>,
+  {
+    fieldValidation,
+    duplicates,
+    namespace,
+  }: Pick<WriteOptions, 'fieldValidation' | 'duplicates' | 'namespace'>,
 ): ReadReview {
   const { apiVersion, kind, schemas } = served.hub
   const client = readClientObject(served.hub, isRecord(body) ? { apiVersion, kind, ...body } : body, {

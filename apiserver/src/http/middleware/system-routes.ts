@@ -12,19 +12,20 @@ import type { CustomRoutes } from '../custom-routes.ts'
 import { matchesEntityTag } from '../entity-tag.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import { addHealthRoutes, type HealthRoutesParts } from '../health-routes.ts'
+import { addIssuerRoutes, type IssuerRoutesParts } from '../issuer-routes.ts'
 import { addOpenApiRoutes } from '../openapi-routes.ts'
 import { checkTimeout } from '../query-parameters.ts'
 import { nothingServed } from '../request-info.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
 import { versionInfo } from '../version-info.ts'
 
-interface SystemRoutesParts extends HealthRoutesParts {
+interface SystemRoutesParts extends HealthRoutesParts, IssuerRoutesParts {
   readonly models: ModelRegistry
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
 }
 
-/** Serves discovery, API documents, health and metrics, and rejects all other paths. */
+/** Serves discovery, API documents, health, metrics and the issuer's keys, and rejects all other paths. */
 export function systemRoutes(parts: SystemRoutesParts): Middleware {
   const { models, routes } = parts
   const router = new Router<RequestState>({ sensitive: true })
@@ -59,6 +60,7 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
     discovered(({ params: { group = '', version = '' } }) => discovery.resources('apis', group, version)),
   )
   addOpenApiRoutes(router, parts)
+  addIssuerRoutes(router, parts)
   const route = router.routes()
   return async ctx => {
     const { query } = ctx.state.target

@@ -86,6 +86,17 @@ export const defaultClusterRoles: readonly DefaultObject[] = [
     },
     { verbs: ['create'], apiGroups: ['authentication.k8s.io'], resources: ['selfsubjectreviews'] },
   ]),
+  role('system:service-account-issuer-discovery', [
+    {
+      verbs: ['get'],
+      nonResourceURLs: [
+        '/.well-known/openid-configuration',
+        '/.well-known/openid-configuration/',
+        '/openid/v1/jwks',
+        '/openid/v1/jwks/',
+      ],
+    },
+  ]),
   role('setpoint:metrics-reader', [{ verbs: ['get'], nonResourceURLs: ['/metrics'] }]),
   role('system:aggregate-to-controllers', controllerRules, aggregateTo('controllers')),
   aggregated(controllersGroup, controllerRules, 'controllers'),
@@ -114,6 +125,7 @@ function binding(name: string, ...subjects: Readonly<Record<string, string>>[]):
 export const defaultClusterRoleBindings: readonly DefaultObject[] = [
   binding('system:basic-user', group('system:authenticated')),
   binding('system:discovery', group('system:authenticated')),
+  binding('system:service-account-issuer-discovery', group('system:serviceaccounts')),
   binding('setpoint:metrics-reader', group('setpoint:metrics-readers')),
   binding(controllersGroup, ...controllersSubjects),
 ]

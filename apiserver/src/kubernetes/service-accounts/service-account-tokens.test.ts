@@ -41,6 +41,7 @@ const kindsOfTest = () =>
 class TestServer {
   readonly rooms: ServerRooms
   readonly tokens: BearerTokens
+  readonly accounts: ServiceAccountTokens
   readonly #clock: FakeClock
   readonly #request: ServedModel
   readonly #reviews: readonly ServedModel[]
@@ -54,6 +55,7 @@ class TestServer {
     const accounts = new ServiceAccountTokens({ keys: new SigningKeys(storage, clock), objects, clock })
     const counts = new AuthenticationCounts()
     const audience = serviceAccountIssuer
+    this.accounts = accounts
     this.tokens = new BearerTokens({ issuers: [accounts], file: undefined, audience, counts, clock })
     this.#request = tokenRequest({ ...this.rooms, tokens: accounts })
     this.#reviews = authenticationReviews(this.tokens)
@@ -273,12 +275,23 @@ describe('the token of a service account', () => {
     await expect(one.request('nobody')).rejects.toEqual(refused(404))
   })
 
-  it('is signed with a new key after a while, and the old key verifies what it has signed', async () => {
+  it('is signed with a new key a while after it is listed, and the old key verifies what it has signed', async () => {
     const keyOf = (token: string) => decodeProtectedHeader(token).kid
     const before = await one.token('robot')
     expect(keyOf(await two.token('robot'))).toBe(keyOf(before))
     await one.advance(signingKeyDefaults.rotateAfterMs)
+    expect(keyOf(await one.token('robot'))).toBe(keyOf(before))
+    const listed = async (server: TestServer) =>
+      (await server.accounts.publicKeys()).keys.map(({ kid, alg, use, d }) => [kid, alg, use, d])
+    const keys = await listed(two)
+    expect(keys).toEqual([
+      [expect.any(String), 'ES256', 'sig', undefined],
+      [keyOf(before), 'ES256', 'sig', undefined],
+    ])
+
+    await one.advance(signingKeyDefaults.announceMs)
     const last = await one.token('robot', { expirationSeconds: 86_400 })
+    expect(keyOf(last)).toBe(keys[0]?.[0])
     const [other, again] = await Promise.all([two.token('robot'), one.token('robot')])
     expect(keyOf(last)).not.toBe(keyOf(before))
     expect([keyOf(other), keyOf(again)]).toEqual([keyOf(last), keyOf(last)])

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Clock, systemClock, type UserInfo } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
-import type { JWTHeaderParameters } from 'jose'
+import type { JWK, JWTHeaderParameters } from 'jose'
 import {
   credentialIdKey,
   Revocations,
@@ -46,6 +46,7 @@ interface Parts {
 export class ServiceAccountTokens implements TokenIssuer {
   readonly method = 'service-account'
   readonly issuer = serviceAccountIssuer
+  readonly algorithm = 'ES256'
   readonly #keys: SigningKeys
   readonly #objects: BoundObjects
   readonly #clock: Clock
@@ -76,7 +77,7 @@ export class ServiceAccountTokens implements TokenIssuer {
       secret: secret && { name: secret.name, uid: secret.uid },
     }
     const token = await new SignJWT({ [objectsClaim]: objects })
-      .setProtectedHeader({ alg: 'ES256', kid: id })
+      .setProtectedHeader({ alg: this.algorithm, kid: id })
       .setIssuer(this.issuer)
       .setSubject(serviceAccountUser(account))
       .setAudience([...audiences])
@@ -88,12 +89,22 @@ export class ServiceAccountTokens implements TokenIssuer {
     return { token, expiresAt: new Date((now + lifeSeconds) * 1000) }
   }
 
+  /** Returns the public keys of all servers, as a JSON Web Key Set (RFC 7517). @throws ApiError 503 */
+  async publicKeys(): Promise<{ readonly keys: readonly JWK[] }> {
+    const keys = await this.#keys.all()
+    const jwkOf = ({ id, publicKey }: (typeof keys)[number]) => ({
+      ...publicKey.export({ format: 'jwk' }),
+      ...{ use: 'sig', kid: id, alg: this.algorithm },
+    })
+    return { keys: keys.map(jwkOf) }
+  }
+
   async verify(token: string): Promise<VerifiedToken> {
     const { jwtVerify } = await import('jose')
     const now = this.#clock.now()
     const { payload } = await jwtVerify(token, header => this.#publicKey(header), {
       issuer: this.issuer,
-      algorithms: ['ES256'],
+      algorithms: [this.algorithm],
       clockTolerance: serviceAccountTokenDefaults.clockToleranceSeconds,
       currentDate: new Date(now),
       requiredClaims: ['exp', 'sub', 'jti'],

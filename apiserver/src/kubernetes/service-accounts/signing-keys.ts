@@ -13,9 +13,11 @@ import type { KeyValue, Storage } from '../../storage/index.ts'
 const day = 24 * 60 * 60_000
 
 export const signingKeyDefaults = Object.freeze({
-  /** Milliseconds that a key signs tokens. Then a new one is made. */
+  /** Milliseconds until a new key is made. */
   rotateAfterMs: 30 * day,
-  /** Milliseconds that a key verifies tokens after its successor was made: their longest life, and some for clocks. */
+  /** Milliseconds that a new key is only listed, so that those who have read the keys before learn of it in time. */
+  announceMs: 2 * 60 * 60_000,
+  /** Milliseconds that a key verifies tokens after its successor has begun to sign: their longest life, and some for clocks. */
   keepMs: day + 60 * 60_000,
 })
 
@@ -33,7 +35,11 @@ const storeKey = 'authentication/service-account-keys'
 
 /**
  * The keys that sign the tokens of service accounts. All servers of a store share them. A token that is requested when the
- * newest key is `rotateAfterMs` old makes a new one.
+ * newest key is `rotateAfterMs` old makes a new one:
+ *
+ *     made ── announceMs ──▶ signs ──▶ successor made ── announceMs ──▶ verifies ── keepMs ──▶ dropped by the next new key
+ *
+ * The first key signs at once.
  */
 export class SigningKeys {
   readonly #storage: Storage
@@ -51,13 +57,13 @@ export class SigningKeys {
 
   /** Returns the key to sign with. @throws ApiError 503 */
   async current(): Promise<SigningKey> {
-    const known = this.#keys[0]
-    if (known !== undefined && !this.#isOld(known)) return known
+    const known = this.#signing()
+    if (known !== undefined) return known
     for (;;) {
       const { pair } = await withApiErrors(this.#storage.get(storeKey))
       this.#see(pair)
-      const newest = this.#keys[0]
-      if (newest !== undefined && !this.#isOld(newest)) return newest
+      const signing = this.#signing()
+      if (signing !== undefined) return signing
       const keys = [makeKey(this.#clock.now()), ...this.#stillUsed()]
       const { succeeded } = await withApiErrors(
         this.#storage.transact({
@@ -70,14 +76,24 @@ export class SigningKeys {
     }
   }
 
+  /** Returns all keys that verify tokens, or will, also those of other servers. @throws ApiError 503 */
+  async all(): Promise<readonly SigningKey[]> {
+    await this.#readAfresh()
+    return this.#keys
+  }
+
   /** Returns a key to verify with, also one that another server has just made, or undefined. @throws ApiError 503 */
   async find(id: string): Promise<SigningKey | undefined> {
     const known = this.#keys.find(key => key.id === id)
     if (known !== undefined) return known
-    // A read that is under way may be older than the key.
-    this.#next ??= (this.#reading ?? Promise.resolve()).catch(() => {}).then(() => this.#read())
-    await this.#next
+    await this.#readAfresh()
     return this.#keys.find(key => key.id === id)
+  }
+
+  /** A read that is under way may be older than the newest key. */
+  #readAfresh(): Promise<void> {
+    this.#next ??= (this.#reading ?? Promise.resolve()).catch(() => {}).then(() => this.#read())
+    return this.#next
   }
 
   #read(): Promise<void> {
@@ -90,16 +106,25 @@ export class SigningKeys {
     this.#keys = pair === undefined ? [] : decode(pair.value)
   }
 
-  #isOld({ createdAt }: SigningKey): boolean {
-    return this.#clock.now() - createdAt >= signingKeyDefaults.rotateAfterMs
+  /** Returns the newest key that has been announced, or the first one. Undefined if a new one must be made. */
+  #signing(): SigningKey | undefined {
+    const { rotateAfterMs, announceMs } = signingKeyDefaults
+    const [newest] = this.#keys
+    if (newest === undefined || this.#ageOf(newest) >= rotateAfterMs) return undefined
+    return this.#keys.find(key => this.#ageOf(key) >= announceMs) ?? this.#keys.at(-1)
   }
 
-  /** The newest key signs until now. Each other one has a successor, which was made when it ceased to sign. */
+  /** The newest key has no successor yet. */
   #stillUsed(): SigningKey[] {
+    const { announceMs, keepMs } = signingKeyDefaults
     return this.#keys.filter((_key, at) => {
       const successor = this.#keys[at - 1]
-      return successor === undefined || this.#clock.now() - successor.createdAt < signingKeyDefaults.keepMs
+      return successor === undefined || this.#ageOf(successor) < announceMs + keepMs
     })
+  }
+
+  #ageOf({ createdAt }: SigningKey): number {
+    return this.#clock.now() - createdAt
   }
 }
 
