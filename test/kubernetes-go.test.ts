@@ -68,6 +68,17 @@ describe.each(settings)('client-go and controller-runtime on $title', setting =>
     ])
   })
 
+  it('a typed client that accepts nothing but protobuf gets nothing else, also for errors and in watches', async () => {
+    expect(await world.facts(program, ['protobuf'], {})).toEqual([
+      ['equal', true],
+      ['conflict', true],
+      ['not found', true],
+      ['events', ['MODIFIED 2 ', 'MODIFIED 2 3', 'DELETED 2 3']],
+      ['expired', true],
+      ['allowed', true],
+    ])
+  })
+
   it('a manager reconciles through a restart of the server and the end of its leader', async () => {
     const managers: Running[] = []
     const startManager = () => {

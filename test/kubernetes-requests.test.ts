@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { decodeProtobuf } from '../apiserver/src/kubernetes/protobuf/protobuf-body.ts'
 import { type Api, objectOf, refusalOf } from './support/api.ts'
 import { AuditTrail } from './support/audit.ts'
 import { fieldsOf } from './support/json.ts'
@@ -159,6 +160,81 @@ describe('the parameter timeout', () => {
   it("belongs to the plugin in the query of a plugin's route", async () => {
     const path = '/apis/routes.example.com/v1/watch/things'
     expect((await ann.get(`${path}?timeout=never`)).status).toBe(200)
+  })
+})
+
+describe('a client that accepts nothing but protobuf', () => {
+  const accept = 'application/vnd.kubernetes.protobuf;type=core.v1.ConfigMap'
+  const protobuf = 'application/vnd.kubernetes.protobuf'
+
+  /** Sends a request as Ann. Returns the object in a protobuf response. */
+  async function ask(method: string, path: string, body?: object, headers: Record<string, string> = {}) {
+    const response = await fetch(`${server.url}${path}`, {
+      method,
+      headers: { ...users.headersOf('ann'), accept, 'content-type': 'application/json', ...headers },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    expect(response.headers.get('content-type')).toBe(protobuf)
+    const bytes = Buffer.from(await response.arrayBuffer())
+    return { status: response.status, object: decodeProtobuf(bytes, { apiVersion: 'v1', kind: 'ConfigMap' }) }
+  }
+
+  it('gets objects, reviews and errors in it', async () => {
+    const made = await ask('POST', configMaps, { metadata: { name: 'p' }, data: { a: '1' } })
+    expect(made).toMatchObject({ status: 201, object: { metadata: { name: 'p' }, data: { a: '1' } } })
+    const changed = await ask('PUT', `${configMaps}/p`, { metadata: { name: 'p' }, data: { a: '2' } })
+    expect(changed).toMatchObject({ status: 200, object: { data: { a: '2' } } })
+    expect((await ask('GET', `${configMaps}/p`)).object).toEqual(changed.object)
+    const review = await ask('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
+      spec: { nonResourceAttributes: { path: '/', verb: 'get' } },
+    })
+    expect(review.object).toMatchObject({ kind: 'SelfSubjectAccessReview', status: { allowed: true } })
+    const secret = { metadata: { name: 'p' } }
+    expect((await ask('POST', '/api/v1/namespaces/default/secrets', secret)).status).toBe(201)
+    const removed = await ask('DELETE', '/api/v1/namespaces/default/secrets/p')
+    expect(removed.object).toMatchObject({ kind: 'Status', status: 'Success', details: { name: 'p' } })
+    for (const [code, method, path, headers] of [
+      [404, 'GET', `${configMaps}/nobody`, {}],
+      [401, 'GET', configMaps, { authorization: 'Bearer wrong' }],
+      [403, 'GET', configMaps, { 'impersonate-user': 'nobody' }],
+      // Custom kinds have no protobuf.
+      [406, 'GET', '/apis/watches.example.com/v1/watch', {}],
+    ] as const) {
+      const { status, object } = await ask(method, path, undefined, headers)
+      expect([status, object]).toEqual([code, expect.objectContaining({ kind: 'Status', code })])
+    }
+  })
+
+  it('is in the audit log as a client of JSON', async () => {
+    const answer = await ann.get(`${configMaps}/nobody`, { headers: { accept } })
+    const { responseStatus } = await trail.end(answer)
+    expect(responseStatus).toMatchObject({ code: 404, reason: 'NotFound' })
+  })
+
+  it.each([
+    ['application/vnd.kubernetes.protobuf,application/json', 200, 'application/json'],
+    ['application/vnd.kubernetes.protobuf, */*;q=0.1', 200, 'application/json'],
+    ['application/vnd.kubernetes.protobuf', 200, protobuf],
+    ['application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io', 406, 'application/json'],
+    ['application/vnd.kubernetes.protobuf;q=0', 406, 'application/json'],
+  ])('%s is %i and %s', async (accept, status, type) => {
+    const answer = await ann.get(`${configMaps}?limit=1`, { headers: { accept } })
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([status, type])
+  })
+
+  it('gets a watch over HTTP in frames, and none over a WebSocket', async () => {
+    const abort = new AbortController()
+    const url = `${server.url}${configMaps}?watch=true&fieldSelector=metadata.name=a`
+    const headers = { ...users.headersOf('ann'), accept }
+    const response = await fetch(url, { headers, signal: abort.signal })
+    expect(response.headers.get('content-type')).toBe(`${protobuf};stream=watch`)
+    const { value } = (await response.body?.getReader().read()) ?? {}
+    const frame = Buffer.from(value ?? [])
+    const event = frame.subarray(4, 4 + frame.readUInt32BE())
+    // The first field is the type.
+    expect(event.subarray(0, 7)).toEqual(Buffer.from('\n\u0005ADDED'))
+    abort.abort()
+    expect((await refusedWatch(server.url, configMaps, headers)).status).toBe(406)
   })
 })
 

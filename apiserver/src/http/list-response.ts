@@ -46,18 +46,20 @@ export async function listBody<Item>(
   bytesOf: (item: Item) => Buffer,
 ): Promise<Buffer[]> {
   const metadata = { version: String(version), resourceVersion: String(version), ...chunk }
+  const isJson = form.enclose === undefined
   const head = jsonOf(form.head, { metadata }, fields, form.fields)
   const yielder = form.isQuick ? undefined : new Yielder(systemClock)
   const start = items.length === 0 ? '' : form.itemStart
-  const parts: Buffer[] = [Buffer.from(`{${head},"${form.itemsField}":[${start}`)]
+  const parts: Buffer[] = isJson ? [Buffer.from(`{${head},"${form.itemsField}":[${start}`)] : []
   const between = Buffer.from(`,${form.itemStart}`)
   for (const [at, item] of items.entries()) {
-    if (at > 0) parts.push(between)
+    if (isJson && at > 0) parts.push(between)
     if (at % itemsPerTurn === itemsPerTurn - 1) await setImmediate()
     const pause = yielder?.pause()
     if (pause !== undefined) await pause
     parts.push(form.item(bytesOf(item)))
   }
+  if (form.enclose !== undefined) return form.enclose(metadata, parts)
   parts.push(end)
   return parts
 }

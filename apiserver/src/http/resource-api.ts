@@ -17,6 +17,7 @@ import {
   type ReadGate,
   tooLargeVersion,
 } from '../cache/index.ts'
+import type { ListForm } from '../kubernetes/index.ts'
 import type { ModelRegistry, Scope, ServedModel, ServedVersion } from '../model/index.ts'
 import {
   encodeContinue,
@@ -296,7 +297,7 @@ export class ResourceApi {
       const fields = query.paging.kind === 'page' ? pageFields(query.paging, result.total) : {}
       return {
         status: 200,
-        headers: objectHeaders,
+        headers: headersOf(form),
         body: await listBody(form, version, {}, fields, result.items, bytesOf),
       }
     }
@@ -307,7 +308,7 @@ export class ResourceApi {
     }
     return {
       status: 200,
-      headers: objectHeaders,
+      headers: headersOf(form),
       body: await listBody(form, version, chunk, {}, result.items, bytesOf),
     }
   }
@@ -373,7 +374,7 @@ export class ResourceApi {
     shown.sort((one, other) => one.at - other.at)
     return {
       status: 200,
-      headers: objectHeaders,
+      headers: headersOf(form),
       body: await listBody(form, version, chunk, {}, shown, ({ bytes }) => bytes),
     }
   }
@@ -399,6 +400,10 @@ export class ResourceApi {
 function isReviewAt({ indexes, review }: ServedModel, { namespace, name }: ApiRequest['path']): boolean {
   const isAt = (review?.parent === undefined) === (name === undefined)
   return isAt && indexes.isNamespaced === (namespace !== undefined)
+}
+
+function headersOf({ contentType }: ListForm): ApiResponse['headers'] {
+  return contentType === undefined ? objectHeaders : { ...objectHeaders, 'content-type': contentType }
 }
 
 /** Shows an object in the view of a request. */

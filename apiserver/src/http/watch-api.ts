@@ -33,7 +33,7 @@ import { readWatchRequest, type WatchTransport } from './watch-parameters.ts'
 import { WatchPermissions } from './watch-permissions.ts'
 import { SocketSink } from './watch-socket.ts'
 import { WatchSockets } from './watch-sockets.ts'
-import { type StreamForm, StreamSink } from './watch-stream.ts'
+import { codecOf, type StreamForm, StreamSink } from './watch-stream.ts'
 
 export const watchApiDefaults = Object.freeze({
   /** Milliseconds for clients to complete the close of a WebSocket while the server drains. Dead clients never do. */
@@ -97,13 +97,14 @@ export class WatchApi {
     try {
       const events = form === 'events'
       const transport = { bookmarksByDefault: events, ...(events && { lastEventId }) }
+      const codec = await codecOf(form)
       const { cache, request, present } = await this.#admit(stay, target, transport)
       // 'close' has been emitted already: the watch would never end.
       if (response.destroyed) return
       stay.check()
       warn(target, response)
       const open = (onEnd: () => void) =>
-        hub.open(cache, request, sinkFor(target, new StreamSink(response, form)), present, {
+        hub.open(cache, request, sinkFor(target, new StreamSink(response, form, codec)), present, {
           caller: stay.payer,
           onEnd,
         })

@@ -1,9 +1,22 @@
 import type { ServerResponse } from 'node:http'
 import type { WatchEnd } from '@setpoint/controller-runtime/internal'
+import { loadProtobufResponses, protobufType } from '../kubernetes/index.ts'
 import { type FrameCodec, lines, serverSentEvents, type WatchSink } from '../watch/index.ts'
 
-/** The two forms of a watch over plain HTTP: one JSON document per line, or Server-Sent Events. */
-export type StreamForm = 'lines' | 'events'
+/** The forms of a watch over plain HTTP: one JSON document per line, Server-Sent Events, or Kubernetes' protobuf. */
+export type StreamForm = 'lines' | 'events' | 'protobuf'
+
+const contentTypes: Readonly<Record<StreamForm, string>> = Object.freeze({
+  lines: 'application/json',
+  events: 'text/event-stream',
+  protobuf: `${protobufType};stream=watch`,
+})
+
+/** Returns the codec of a form. Loads that of protobuf when it is first needed. */
+export async function codecOf(form: StreamForm): Promise<FrameCodec> {
+  if (form === 'protobuf') return (await loadProtobufResponses()).protobufFrames
+  return form === 'events' ? serverSentEvents : lines
+}
 
 export const streamDefaults = Object.freeze({
   /** Milliseconds between comments on an event stream: below the usual idle time-outs of proxies. */
@@ -20,11 +33,11 @@ export class StreamSink implements WatchSink {
   readonly #response: ServerResponse
   readonly #comments: NodeJS.Timeout | undefined
 
-  constructor(response: ServerResponse, form: StreamForm) {
-    this.codec = form === 'events' ? serverSentEvents : lines
+  constructor(response: ServerResponse, form: StreamForm, codec: FrameCodec) {
+    this.codec = codec
     this.#response = response
     response.writeHead(200, {
-      'content-type': form === 'events' ? 'text/event-stream' : 'application/json',
+      'content-type': contentTypes[form],
       'cache-control': 'no-cache, private',
       // nginx would buffer events.
       'x-accel-buffering': 'no',

@@ -21,6 +21,11 @@ export async function decodeProtobuf(body: Buffer, expected: KindName): Promise<
   return decoder.decodeProtobuf(body, expected)
 }
 
+/** Loads the encoder of protobuf responses when it is first needed. */
+export function loadProtobufResponses(): Promise<typeof import('./protobuf/protobuf-response.ts')> {
+  return import('./protobuf/protobuf-response.ts')
+}
+
 /** Returns how strategic merges treat the fields of a built-in kind, or undefined for any other kind. */
 export async function loadMergeType(kind: KindName): Promise<MergeType | undefined> {
   const types = await import('./types/built-in-types.ts')

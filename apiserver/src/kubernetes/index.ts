@@ -18,6 +18,7 @@ export {
   type KindName,
   loadMergeType,
   loadPatchKeywords,
+  loadProtobufResponses,
   type PatchKeywords,
 } from './built-in-formats.ts'
 export { Discovery, type DiscoveryDocument } from './discovery.ts'

@@ -1,4 +1,4 @@
-/** Another form of objects in a response: a Table, or their metadata alone. */
+/** Another form of objects in a response: a Table, their metadata alone, or protobuf. */
 export interface ObjectView {
   /** Distinguishes the views of one version of a kind. */
   readonly key: string
@@ -12,6 +12,8 @@ export interface ObjectView {
 
 /** The form of a list. */
 export interface ListForm {
+  /** Default: JSON. */
+  readonly contentType?: string
   readonly head: { readonly apiVersion: string; readonly kind: string }
   /** Fields behind the metadata. */
   readonly fields: object
@@ -23,6 +25,8 @@ export interface ListForm {
   readonly itemStart: '' | '{'
   /** Returns the form of an item, behind `itemStart`. */
   item(wire: Buffer): Buffer
+  /** Returns the parts of a list, given its metadata and the forms of its items. Default: JSON. */
+  enclose?(metadata: object, items: readonly Buffer[]): Buffer[]
 }
 
 /** The API group of both forms, and its versions. */

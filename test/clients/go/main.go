@@ -22,7 +22,9 @@ func run(args []string) error {
 		return runInformers()
 	case len(args) == 1 && args[0] == "openapi":
 		return runOpenAPI()
+	case len(args) == 1 && args[0] == "protobuf":
+		return runProtobuf()
 	default:
-		return fmt.Errorf("usage: clients manager [flags] | clients informers | clients openapi")
+		return fmt.Errorf("usage: clients manager [flags] | clients informers | clients openapi | clients protobuf")
 	}
 }

@@ -9,7 +9,8 @@ import { FieldCount, malformed, maxWireFields, type WireValue, wireFields } from
 /** The kind of the options of a DELETE. Each group version has it. */
 const deleteOptions = 'DeleteOptions'
 
-const magic = Buffer.from('k8s\0')
+/** The first bytes of every object. */
+export const magic = Buffer.from('k8s\0')
 
 /**
  * Decodes a protobuf body of Kubernetes: the magic bytes, then a `runtime.Unknown` with the kind and the message. Returns the

@@ -22,6 +22,7 @@ export const goKinds: Readonly<Record<string, string>> = {
   'v1/ResourceQuota': 'core.v1.ResourceQuota',
   'v1/Secret': 'core.v1.Secret',
   'v1/ServiceAccount': 'core.v1.ServiceAccount',
+  'v1/Status': 'meta.v1.Status',
 }
 
 /** The structs of k8s.io/api v0.34.2 and k8s.io/apimachinery v0.34.2. */
@@ -391,6 +392,12 @@ export const goStructs: Readonly<Record<string, GoStruct>> = {
     { number: 2, name: 'operator', form: 'value', type: 'string' },
     { number: 3, name: 'values', form: 'list', type: 'string', omitted: true },
   ],
+  'meta.v1.ListMeta': [
+    { number: 1, name: 'selfLink', form: 'value', type: 'string', omitted: true },
+    { number: 2, name: 'resourceVersion', form: 'value', type: 'string', omitted: true },
+    { number: 3, name: 'continue', form: 'value', type: 'string', omitted: true },
+    { number: 4, name: 'remainingItemCount', form: 'pointer', type: 'int64', omitted: true },
+  ],
   'meta.v1.ManagedFieldsEntry': [
     { number: 1, name: 'manager', form: 'value', type: 'string', omitted: true },
     { number: 2, name: 'operation', form: 'value', type: 'string', omitted: true },
@@ -436,6 +443,27 @@ export const goStructs: Readonly<Record<string, GoStruct>> = {
   'meta.v1.Preconditions': [
     { number: 1, name: 'uid', form: 'pointer', type: 'string', omitted: true },
     { number: 2, name: 'resourceVersion', form: 'pointer', type: 'string', omitted: true },
+  ],
+  'meta.v1.Status': [
+    { number: 1, name: 'metadata', form: 'value', type: 'meta.v1.ListMeta' },
+    { number: 2, name: 'status', form: 'value', type: 'string', omitted: true },
+    { number: 3, name: 'message', form: 'value', type: 'string', omitted: true },
+    { number: 4, name: 'reason', form: 'value', type: 'string', omitted: true },
+    { number: 5, name: 'details', form: 'pointer', type: 'meta.v1.StatusDetails', omitted: true },
+    { number: 6, name: 'code', form: 'value', type: 'int32', omitted: true },
+  ],
+  'meta.v1.StatusCause': [
+    { number: 1, name: 'reason', form: 'value', type: 'string', omitted: true },
+    { number: 2, name: 'message', form: 'value', type: 'string', omitted: true },
+    { number: 3, name: 'field', form: 'value', type: 'string', omitted: true },
+  ],
+  'meta.v1.StatusDetails': [
+    { number: 1, name: 'name', form: 'value', type: 'string', omitted: true },
+    { number: 2, name: 'group', form: 'value', type: 'string', omitted: true },
+    { number: 3, name: 'kind', form: 'value', type: 'string', omitted: true },
+    { number: 6, name: 'uid', form: 'value', type: 'string', omitted: true },
+    { number: 4, name: 'causes', form: 'list', type: 'meta.v1.StatusCause', omitted: true },
+    { number: 5, name: 'retryAfterSeconds', form: 'value', type: 'int32', omitted: true },
   ],
   'rbac.v1.AggregationRule': [
     { number: 1, name: 'clusterRoleSelectors', form: 'list', type: 'meta.v1.LabelSelector', omitted: true },
