@@ -6,14 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer as createTlsServer } from 'node:tls'
 import { fileURLToPath } from 'node:url'
-import {
-  type Client,
-  createClient,
-  eventModel,
-  HttpTransport,
-  until,
-  waitFor,
-} from '@setpoint/controller-runtime'
+import { type Client, createClient, Event, HttpTransport, until, waitFor } from '@setpoint/controller-runtime'
 import { afterEach, describe, expect, test } from 'vitest'
 import { Certificate, Issuer, KeyPair, RevocationList } from '../plugins/certificates/src/index.ts'
 import { startEtcd } from './support/etcd.ts'
@@ -145,11 +138,11 @@ describe.each(stores)('on %s', store => {
     await client.create(KeyPair, { metadata: { name: 'damaged' }, spec: brought })
     await client.create(Issuer, { metadata: { name: 'damaged' }, spec: { ca: { keyPairName: 'damaged' } } })
     await waitFor(client, Issuer, 'damaged', until.condition('Ready', 'False'), patience)
-    const reasons = async () => (await client.list(eventModel)).items.map(({ reason }) => reason)
+    const reasons = async () => (await client.list(Event)).items.map(({ reason }) => reason)
     await expect.poll(reasons).toEqual(expect.arrayContaining(['Issued', 'KeyUnreadable']))
     const summary = await fetch(route('console.api', '/summary'))
     const lists = await Promise.all([
-      client.list(eventModel),
+      client.list(Event),
       client.list(Certificate),
       client.list(Issuer),
       client.list(RevocationList),

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import {
   createClient,
   definePlugin,
-  eventModel,
+  Event,
   multiValueIndex,
   singleValueIndex,
 } from '@setpoint/controller-runtime'
@@ -90,7 +90,7 @@ test('a test server stores the events of a plugin', async () => {
   await server.startPlugin(plugin)
   const client = createClient(server.transport)
   await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
-  const stored = async () => (await client.list(eventModel)).items
+  const stored = async () => (await client.list(Event)).items
   await expect
     .poll(stored)
     .toMatchObject([{ reason: 'Seen', message: 'once', involvedObject: { name: 'a' } }])

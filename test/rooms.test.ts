@@ -41,6 +41,7 @@ const server: Plan = {
 /** The SDK has small rooms, which import each other's files. Those beside the rooms are for every room but `api`. */
 const sdk: Plan = {
   api: '',
+  kinds: 'api',
   client: 'api',
   watch: 'api client',
   cache: 'api client watch',
@@ -48,11 +49,11 @@ const sdk: Plan = {
   workqueue: '',
   metrics: 'workqueue',
   controller: 'api cache client metrics workqueue',
-  events: 'api cache client workqueue',
+  events: 'api cache client kinds workqueue',
   collector: 'api client controller metrics watch workqueue',
   plugin: 'api client controller events metrics',
   targets: 'plugin',
-  manager: 'api cache client controller events metrics plugin watch',
+  manager: 'api cache client controller events kinds metrics plugin watch',
   testing: 'api client controller manager plugin',
 }
 

@@ -47,6 +47,10 @@ export {
   type WatchEvent,
 } from './api/index.ts'
 
+// Built-in kinds: each name is a model and the type of its objects
+
+export { ConfigMap, Event, Lease, Namespace, Secret, ServiceAccount } from './kinds/index.ts'
+
 // Owners, selectors and errors of the API
 
 export {
@@ -122,7 +126,7 @@ export {
   type Source,
   TerminalError,
 } from './controller/index.ts'
-export { EventRecorder, eventModel } from './events/index.ts'
+export { EventRecorder } from './events/index.ts'
 export { priorities, WorkQueue } from './workqueue/index.ts'
 
 // Predicates
@@ -180,7 +184,6 @@ export { Collector, DiscoveredKinds, fixedKinds, type KindSource } from './colle
 export {
   createManager,
   LeadershipLostError,
-  leaseModel,
   type Manager,
   type ManagerOptions,
 } from './manager/index.ts'

@@ -3,6 +3,7 @@
  * notice. Each folder uses only those above it:
  *
  *     api/         objects, events, errors, selectors, names: the shapes that both ends of the wire share
+ *     kinds/       Kubernetes' kinds that the server has built in
  *     client/      Transport moves text (HttpTransport; the server has its own); Client adds types
  *     watch/       Watcher: one endless stream of changes without gaps, over many connections
  *     cache/       Informer: a frozen local copy of a model's objects, and handlers for their changes
@@ -38,6 +39,7 @@ export * from './collector/index.ts'
 export * from './conditions.ts'
 export * from './controller/index.ts'
 export * from './events/index.ts'
+export * from './kinds/index.ts'
 export { type LinkedSignal, linkedSignal } from './linked-signal.ts'
 export { type Logger, silentLogger } from './logger.ts'
 export * from './manager/index.ts'

@@ -3,7 +3,7 @@ import {
   createManager,
   DiscoveredKinds,
   type Logger,
-  leaseModel,
+  Lease,
   type Manager,
   type Transport,
 } from '@setpoint/controller-runtime'
@@ -109,7 +109,7 @@ export async function startControllers(
  * @throws Error that names the flag of the server
  */
 async function requireLeases(transport: Transport, server: string): Promise<void> {
-  const { group, version } = leaseModel
+  const { group, version } = Lease
   const path = `/apis/${group}/${version}`
   const signal = AbortSignal.timeout(controllersDefaults.checkMs)
   const response = await transport.request({ method: 'GET', path, signal }).catch(() => undefined)

@@ -2,11 +2,15 @@ import type { ModelHooks } from './hooks.ts'
 import { type IndexDeclaration, type IndexSpec, isIndexDeclaration } from './index-spec.ts'
 import { freezeModel, type Model, type ModelParts } from './model.ts'
 import type { ContentSchema, ModelVersion } from './model-version.ts'
-import type { ApiObject } from './object.ts'
+import type { ApiObject, ObjectInput } from './object.ts'
 import type { FromSchema } from './schema.ts'
 
-/** The type of the objects of a built-in kind. Top-level fields besides `spec` are optional. */
-export type BuiltInObject<S extends ContentSchema> = ApiObject<FieldOf<S, 'spec'>, FieldOf<S, 'status'>> & {
+/** The type of the objects of a built-in kind. Top-level fields besides `spec` are optional, and `spec` for writers. */
+export type BuiltInObject<S extends ContentSchema> = ApiObject<
+  FieldOf<S, 'spec'>,
+  FieldOf<S, 'status'>,
+  ObjectInput<FieldOf<S, 'spec'> | undefined, FieldOf<S, 'status'>>
+> & {
   [K in Exclude<keyof S, 'spec' | 'status'>]?: FieldOf<S, K>
 }
 

@@ -2,8 +2,22 @@ import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { ApiObject, NewObject, ObjectMeta, SpecInput, StatusInput } from '../api/object.ts'
 import type { KeyParts } from '../api/object-key.ts'
 
+/** The top-level fields that only objects of type T have, such as the `data` of a `Secret`. */
+export type OwnFields<T extends ApiObject> = Omit<T, keyof ApiObject>
+
+/** The spec, which a kind of Kubernetes may do without. */
+type SpecField<Spec> = undefined extends Spec
+  ? unknown extends Spec
+    ? { readonly spec: unknown }
+    : { readonly spec?: DeepReadonly<Spec> }
+  : { readonly spec: DeepReadonly<Spec> }
+
 /** An object of type T as a client sends it for creation. Fields with a default are optional. */
-export type NewObjectOf<T extends ApiObject> = DeepReadonly<NewObject<SpecInput<T>, StatusInput<T>>>
+export type NewObjectOf<T extends ApiObject> = DeepReadonly<
+  Omit<NewObject<unknown, StatusInput<T>>, 'spec'>
+> &
+  DeepReadonly<OwnFields<T>> &
+  SpecField<SpecInput<T>>
 
 /**
  * An object of type T as a client sends it to replace the stored one. With `metadata.version` the write fails with
@@ -38,7 +52,7 @@ export interface AppliedName extends KeyParts {
 }
 
 /** The fields that `Client.apply` sets, and that its manager owns from then on. */
-export interface DesiredObject<T extends ApiObject = ApiObject> {
+export type DesiredObject<T extends ApiObject = ApiObject> = DesiredFields<OwnFields<T>> & {
   readonly metadata: AppliedName &
     DeepReadonly<Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>>
   readonly spec?: DesiredFields<SpecInput<T>>

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util'
 import { type ApiError, isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
-import type { ReplacementOf } from './bodies.ts'
 import type { Client, CreateOrUpdateOptions, WriteOptions, WriteOutcome } from './client.ts'
 import { retryWhile } from './conflict-retry.ts'
 import { draftOf, finishDraft, type Mutate } from './draft.ts'
@@ -61,10 +60,8 @@ async function attempt<T extends ApiObject>(
     }
   }
   if (isDeepStrictEqual(wanted, draftOf(model, name, stored))) return { object: stored, result: 'unchanged' }
-  const versioned: ReplacementOf<T> = {
-    ...wanted,
-    metadata: { ...wanted.metadata, version: stored.metadata.version },
-  }
+  const { version } = stored.metadata
+  const versioned = Object.assign({}, wanted, { metadata: { ...wanted.metadata, version } })
   const object = await contended(client.update(model, versioned, writeOptions), error =>
     isOutdated(error, partsOfKey(model, name).name),
   )

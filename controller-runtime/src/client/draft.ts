@@ -3,17 +3,17 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectMeta, SpecInput } from '../api/object.ts'
 import type { ObjectKey } from '../api/object-key.ts'
 import { deepFreeze } from '../freeze.ts'
-import type { ReplacementOf } from './bodies.ts'
+import type { OwnFields, ReplacementOf } from './bodies.ts'
 import { partsOfKey } from './paths.ts'
 
 /** The metadata fields that clients may change. */
 type WritableMeta = Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>
 
 /**
- * An object being changed: a copy of the stored one, or a new one with a name and an empty spec. Any field of the spec may
- * be missing, also required ones; the server validates the result.
+ * An object being changed: a copy of the stored one, or a new one with a name and, if its kind has one, an empty spec. Any
+ * field of the spec may be missing, also required ones; the server validates the result.
  */
-export interface Draft<T extends ApiObject = ApiObject> {
+export type Draft<T extends ApiObject = ApiObject> = OwnFields<T> & {
   readonly apiVersion: string
   readonly kind: string
   readonly metadata: WritableMeta &
@@ -43,11 +43,12 @@ export function draftOf<T extends ApiObject>(
   key: ObjectKey,
   stored: T | undefined,
 ): Draft<T> {
-  const { apiVersion, kind } = model
+  const { apiVersion, kind, schema } = model
   const { namespace, name } = partsOfKey(model, key)
   const metadata = namespace === undefined ? { name } : { name, namespace }
   // An object may be stored without a spec if its schema requires nothing.
-  const draft: unknown = { apiVersion, kind, metadata, spec: {}, ...mutableCopy(stored) }
+  const spec = schema.spec === undefined ? undefined : { spec: {} }
+  const draft: unknown = { apiVersion, kind, metadata, ...spec, ...mutableCopy(stored) }
   if (!isDraft<T>(draft, name)) throw new TypeError(`the stored object is not the ${kind} ${name}`)
   deepFreeze(draft.status)
   return draft
@@ -59,7 +60,7 @@ export function draftOf<T extends ApiObject>(
  */
 export function finishDraft<T extends ApiObject>(
   draft: Draft<T>,
-  returned: Awaited<ReturnType<Mutate<T>>>,
+  returned: unknown,
   name: string,
 ): ReplacementOf<T> {
   if (

@@ -3,10 +3,10 @@ import { eventually } from '../../../test/support/sdk/eventually.ts'
 import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
+import { Event } from '../kinds/event.ts'
 import { silentLogger } from '../logger.ts'
 import { systemRandom } from '../random.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { eventModel } from './event.ts'
 import { EventKeeper, type EventKeeperOptions, eventKeeperDefaults } from './event-keeper.ts'
 
 const cleanUps: (() => unknown)[] = []
@@ -29,7 +29,7 @@ function setUp(options: Partial<EventKeeperOptions> = {}) {
     abort.abort()
     await running
   })
-  const names = async () => (await client.list(eventModel)).items.map(({ metadata }) => metadata.name).sort()
+  const names = async () => (await client.list(Event)).items.map(({ metadata }) => metadata.name).sort()
   return { server, client, clock, names }
 }
 
@@ -39,7 +39,7 @@ async function tell(client: Client, name: string, atMs: number, uid = 'one'): Pr
   const times = { count: 1, firstTimestamp: at, lastTimestamp: at }
   const metadata = { name, namespace: 'default' }
   const event = { metadata, spec: undefined, involvedObject, type: 'Normal', reason: 'R', ...times }
-  await client.create(eventModel, event)
+  await client.create(Event, event)
 }
 
 /** Runs the keeper once more. */
@@ -58,7 +58,7 @@ test('an event is removed an hour after its last occurrence; a repeated one stay
   await look(clock)
   expect(await names()).toEqual(['again', 'old'])
   const later = new Date(clock.now()).toISOString()
-  await client.patch(eventModel, 'default/again', [{ op: 'replace', path: '/lastTimestamp', value: later }])
+  await client.patch(Event, 'default/again', [{ op: 'replace', path: '/lastTimestamp', value: later }])
   await clock.advance(10 * intervalMs)
   await look(clock)
   expect(await names()).toEqual(['again'])
@@ -99,7 +99,7 @@ test('an event repeated between the check and the deletion stays', async () => {
   server.onRequest = async ({ method }) => {
     if (method !== 'DELETE') return
     server.onRequest = () => {}
-    await client.patch(eventModel, 'default/old', [
+    await client.patch(Event, 'default/old', [
       { op: 'replace', path: '/lastTimestamp', value: new Date(clock.now()).toISOString() },
     ])
   }

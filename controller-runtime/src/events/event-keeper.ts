@@ -4,8 +4,8 @@ import { objectKey } from '../api/object-key.ts'
 import { Informer } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
+import { Event } from '../kinds/event.ts'
 import type { Runnable, RunnableContext } from '../runnable.ts'
-import { type Event, eventModel } from './event.ts'
 
 /** Limits of the stored events. */
 export const eventKeeperDefaults = Object.freeze({
@@ -47,7 +47,7 @@ export class EventKeeper implements Runnable {
   }
 
   async run({ client, signal, log }: RunnableContext): Promise<void> {
-    const informer = new Informer(eventModel, { client, log, clock: this.#clock })
+    const informer = new Informer(Event, { client, log, clock: this.#clock })
     informer.start()
     try {
       const tooMany = () => informer.size > this.#limits.inAll
@@ -91,7 +91,7 @@ export class EventKeeper implements Runnable {
     for (const { metadata } of events) {
       const { uid, version } = metadata
       try {
-        await client.delete(eventModel, objectKey(metadata), { preconditions: { uid, version }, signal })
+        await client.delete(Event, objectKey(metadata), { preconditions: { uid, version }, signal })
         removed++
       } catch (error) {
         if (!isConflict(error) && !isNotFound(error)) throw error

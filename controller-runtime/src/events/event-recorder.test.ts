@@ -4,9 +4,9 @@ import { gadget } from '../../../test/support/sdk/sample-models.ts'
 import { ApiError } from '../api/errors.ts'
 import { createClient } from '../client/create-client.ts'
 import { TransportError } from '../client/transport.ts'
+import { Event } from '../kinds/event.ts'
 import { silentLogger } from '../logger.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { eventModel } from './event.ts'
 import { EventRecorder, eventRecorderDefaults } from './event-recorder.ts'
 
 const cleanUps: (() => unknown)[] = []
@@ -22,7 +22,7 @@ function setUp() {
   const clock = new FakeClock()
   const recorder = new EventRecorder({ client, reporter: 'demo', clock })
   cleanUps.push(() => recorder.close())
-  const stored = async () => (await client.list(eventModel)).items
+  const stored = async () => (await client.list(Event)).items
   const writes = () => server.requests.filter(request => !request.startsWith('GET')).length
   /** Runs everything that is due, and advances the time. */
   const pass = async (ms = 0) => {

@@ -5,9 +5,10 @@ import type { Client } from '../client/client.ts'
 import { retryWhile } from '../client/conflict-retry.ts'
 import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, systemClock } from '../clock.ts'
+import { Event } from '../kinds/event.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { WorkQueue } from '../workqueue/work-queue.ts'
-import { type Event, eventModel, eventName } from './event.ts'
+import { eventName } from './event-name.ts'
 
 /** Limits and times of an event recorder. */
 export const eventRecorderDefaults = Object.freeze({
@@ -224,15 +225,15 @@ export class EventRecorder {
     const again = (error: unknown) =>
       isApiError(error, 'Conflict', 'AlreadyExists') || (known !== undefined && isNotFound(error))
     const write = async () => {
-      known = await client.getIfExists(eventModel, name, request)
+      known = await client.getIfExists(Event, name, request)
       if (known === undefined) {
         const firstTimestamp = new Date(firstMs).toISOString()
         const times = { firstTimestamp, lastTimestamp, count }
         const event = { metadata: { name }, spec: undefined, ...fields, message, ...times }
-        await client.create(eventModel, event, request)
+        await client.create(Event, event, request)
       } else {
         const event = { ...known, message, lastTimestamp, count: (known.count ?? 0) + count }
-        await client.update(eventModel, event, request)
+        await client.update(Event, event, request)
       }
     }
     await retryWhile(again, write, { ...request, clock: this.#clock })

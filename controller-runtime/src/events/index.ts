@@ -3,7 +3,6 @@
  * background and merges repetitions; an `EventKeeper` deletes old ones. Delivery is best effort: nothing may depend on an
  * event. Lasting state belongs in the conditions of the object.
  */
-export { type Event, eventModel } from './event.ts'
 export { EventKeeper, type EventKeeperOptions, eventKeeperDefaults } from './event-keeper.ts'
 export {
   EventRecorder,

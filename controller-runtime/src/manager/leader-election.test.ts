@@ -3,11 +3,11 @@ import { FaultyTransport } from '../../../test/support/sdk/faulty-transport.ts'
 import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { createClient } from '../client/create-client.ts'
 import { TransportError } from '../client/transport.ts'
+import { Lease } from '../kinds/lease.ts'
 import { silentLogger } from '../logger.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { LeaderElector, LeadershipLostError } from './leader-election.ts'
 import { type LeaderElectionOptions, readLeaderElectionOptions } from './leader-election-options.ts'
-import { leaseModel } from './lease.ts'
 
 const name = 'work'
 
@@ -79,7 +79,7 @@ class Election {
   }
 
   get lease() {
-    return this.client.get(leaseModel, name)
+    return this.client.get(Lease, name)
   }
 }
 
@@ -150,7 +150,7 @@ describe('a candidate', () => {
 
   test('acquires a released lease, which counts as a transition', async () => {
     const election = new Election()
-    await election.client.create(leaseModel, {
+    await election.client.create(Lease, {
       metadata: { name, labels: { 'example.com/of': 'people' } },
       spec: { holderIdentity: '', leaseDurationSeconds: 1, leaseTransitions: 7 },
     })
@@ -182,7 +182,7 @@ describe('a candidate', () => {
 
   test('waits for the duration in the record, not for its own', async () => {
     const election = new Election()
-    await election.client.create(leaseModel, {
+    await election.client.create(Lease, {
       metadata: { name },
       spec: { holderIdentity: 'gone', leaseDurationSeconds: 60 },
     })
@@ -202,7 +202,7 @@ describe('a candidate', () => {
     const after = (await election.lease).spec
     expect(after.acquireTime).toBe(before.acquireTime)
     expect(after.renewTime).not.toBe(before.renewTime)
-    await election.client.delete(leaseModel, name)
+    await election.client.delete(Lease, name)
     await election.pass(5_000)
     expect(a.story).toEqual(['started'])
     expect((await election.lease).spec.holderIdentity).toBe('a')
@@ -217,7 +217,7 @@ describe('a leader', () => {
     election.server.requests.length = 0
     await election.pass(10_000)
     expect(election.server.requests.filter(request => request.startsWith('GET'))).toEqual([])
-    await election.client.patch(leaseModel, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
+    await election.client.patch(Lease, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
     await election.pass(4_000)
     expect(a.elector.slowPaths).toBe(1)
     expect(a.story).toEqual(['started'])
@@ -303,7 +303,7 @@ describe('a leader', () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
-    await election.client.patch(leaseModel, name, { spec: { holderIdentity: 'usurper' } })
+    await election.client.patch(Lease, name, { spec: { holderIdentity: 'usurper' } })
     await election.pass(2_250)
     expect(a.story).toEqual(['started', 'lost'])
   })
@@ -347,7 +347,7 @@ describe('end', () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
-    await election.client.patch(leaseModel, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
+    await election.client.patch(Lease, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
     await a.elector.end({ release: true })
     expect((await election.lease).spec.holderIdentity).toBe('')
     expect((await election.lease).metadata.labels).toEqual({ 'example.com/touched': 'yes' })
@@ -357,7 +357,7 @@ describe('end', () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
-    await election.client.patch(leaseModel, name, { spec: { holderIdentity: 'b' } })
+    await election.client.patch(Lease, name, { spec: { holderIdentity: 'b' } })
     const { metadata } = await election.lease
     await a.elector.end({ release: true })
     expect((await election.lease).metadata.version).toBe(metadata.version)
@@ -394,7 +394,7 @@ describe('end', () => {
 
   test('of a standby prevents it from acquiring the lease, even at that moment', async () => {
     const election = new Election()
-    await election.client.create(leaseModel, {
+    await election.client.create(Lease, {
       metadata: { name },
       spec: { holderIdentity: 'gone', leaseDurationSeconds: 5 },
     })

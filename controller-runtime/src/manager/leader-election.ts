@@ -2,11 +2,12 @@ import { errorMessage } from '../api/error-message.ts'
 import type { Client } from '../client/client.ts'
 import { failureFields } from '../client/server-away.ts'
 import type { CancelTimer, Clock } from '../clock.ts'
+import { Lease } from '../kinds/lease.ts'
 import type { Logger } from '../logger.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { Watcher } from '../watch/watcher.ts'
 import { type LeaderElectionSettings, leaderElectionDefaults } from './leader-election-options.ts'
-import { holderOf, leaseModel } from './lease.ts'
+import { holderOf } from './lease.ts'
 import { type ClaimOutcome, LeaseLock } from './lease-lock.ts'
 
 /** This process is no longer the leader, and another may be. Stop all work; a retry does not help. */
@@ -215,7 +216,7 @@ export class LeaderElector {
 
   /** Notices a released lease at once rather than at the next attempt. */
   async #watch(signal: AbortSignal): Promise<void> {
-    const watcher = new Watcher(this.#client, leaseModel, { name: this.lease, clock: this.#clock })
+    const watcher = new Watcher(this.#client, Lease, { name: this.lease, clock: this.#clock })
     try {
       for await (const event of watcher.events(signal)) {
         if (event.type !== 'applied') continue

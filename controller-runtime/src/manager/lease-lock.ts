@@ -2,7 +2,8 @@ import { isApiError } from '../api/errors.ts'
 import { compareVersions } from '../api/version.ts'
 import type { Client } from '../client/client.ts'
 import type { Clock } from '../clock.ts'
-import { claim, holderOf, type Lease, type LeaseSpec, leaseModel, releaseOf } from './lease.ts'
+import { Lease } from '../kinds/lease.ts'
+import { claim, holderOf, type LeaseSpec, releaseOf } from './lease.ts'
 import { hasEnded } from './process-identity.ts'
 
 interface LeaseLockOptions {
@@ -77,7 +78,7 @@ export class LeaseLock {
       if (outcome !== 'contended') return outcome
       this.#slowPaths++
     }
-    const lease = await this.#client.getIfExists(leaseModel, this.#name, { signal })
+    const lease = await this.#client.getIfExists(Lease, this.#name, { signal })
     if (lease === undefined) return this.#create(signal)
     this.observe(lease)
     const holder = holderOf(lease)
@@ -98,7 +99,7 @@ export class LeaseLock {
         return
       } catch (error) {
         if (!isApiError(error, 'Conflict')) throw error
-        lease = await this.#client.getIfExists(leaseModel, this.#name, { signal })
+        lease = await this.#client.getIfExists(Lease, this.#name, { signal })
       }
     }
   }
@@ -123,9 +124,7 @@ export class LeaseLock {
   async #create(signal: AbortSignal): Promise<ClaimOutcome> {
     try {
       const spec = this.#claim(undefined)
-      this.observe(
-        await this.#client.create(leaseModel, { metadata: { name: this.#name }, spec }, { signal }),
-      )
+      this.observe(await this.#client.create(Lease, { metadata: { name: this.#name }, spec }, { signal }))
       return 'held'
     } catch (error) {
       if (isApiError(error, 'AlreadyExists')) return 'contended'
@@ -143,6 +142,6 @@ export class LeaseLock {
 
   /** Keeps labels and annotations that others have set. */
   #update(lease: Lease, spec: LeaseSpec, signal: AbortSignal): Promise<Lease> {
-    return this.#client.update(leaseModel, { ...lease, spec }, { signal })
+    return this.#client.update(Lease, { ...lease, spec }, { signal })
   }
 }

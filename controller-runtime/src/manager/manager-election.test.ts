@@ -4,11 +4,11 @@ import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/create-client.ts'
+import { Lease } from '../kinds/lease.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { definePlugin } from '../plugin/plugin.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { LeadershipLostError } from './leader-election.ts'
-import { leaseModel } from './lease.ts'
 import { createManager, type Manager, type ManagerOptions } from './manager.ts'
 import { setupPlugin } from './plugin-host.ts'
 
@@ -56,7 +56,7 @@ class World {
   }
 
   get holder() {
-    return this.client.get(leaseModel, 'setpoint-system/work').then(({ spec }) => spec.holderIdentity)
+    return this.client.get(Lease, 'setpoint-system/work').then(({ spec }) => spec.holderIdentity)
   }
 
   phase(name: string): unknown {

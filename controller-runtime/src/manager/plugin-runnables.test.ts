@@ -4,11 +4,11 @@ import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import { createClient } from '../client/create-client.ts'
 import { type Transport, TransportError } from '../client/transport.ts'
+import { Lease } from '../kinds/lease.ts'
 import type { Logger } from '../logger.ts'
 import { definePlugin, type PluginContext } from '../plugin/plugin.ts'
 import type { PluginRunContext } from '../plugin/runnables.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { leaseModel } from './lease.ts'
 import { createManager, type ManagerOptions } from './manager.ts'
 import { type PluginHostOptions, setupPlugin } from './plugin-host.ts'
 
@@ -410,7 +410,7 @@ describe('of two processes with an election', () => {
     const ended = members[0].manager.stop()
     await pass(3_000)
     await ended
-    const lease = await createClient(server).get(leaseModel, 'setpoint-system/work')
+    const lease = await createClient(server).get(Lease, 'setpoint-system/work')
     expect(lease.spec.holderIdentity).toBe('one')
   })
 

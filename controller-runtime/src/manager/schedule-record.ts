@@ -1,7 +1,8 @@
 import { isApiError } from '../api/errors.ts'
 import type { Client } from '../client/client.ts'
 import type { Clock } from '../clock.ts'
-import { type Lease, leaseModel, microTime } from './lease.ts'
+import { Lease } from '../kinds/lease.ts'
+import { microTime } from './lease.ts'
 
 /**
  * Ms by which the clocks of two processes may differ. A record further in the future comes from a wrong clock; it must not
@@ -52,7 +53,7 @@ export class ScheduleRecord {
       if (lastMs >= dueMs && lastMs <= nowMs + clockToleranceMs) return false
       try {
         const spec = { ...lease.spec, renewTime: microTime(Math.max(dueMs, nowMs)) }
-        this.#lease = await this.#client.update(leaseModel, { ...lease, spec }, { signal })
+        this.#lease = await this.#client.update(Lease, { ...lease, spec }, { signal })
         return true
       } catch (error) {
         if (!isApiError(error, 'Conflict', 'NotFound')) throw error
@@ -63,11 +64,11 @@ export class ScheduleRecord {
 
   async #readOrCreate(startMs: number, signal: AbortSignal): Promise<Lease> {
     for (;;) {
-      const lease = await this.#client.getIfExists(leaseModel, this.#name, { signal })
+      const lease = await this.#client.getIfExists(Lease, this.#name, { signal })
       if (lease !== undefined) return lease
       try {
         const spec = { holderIdentity: this.#schedule, renewTime: microTime(startMs) }
-        return await this.#client.create(leaseModel, { metadata: { name: this.#name }, spec }, { signal })
+        return await this.#client.create(Lease, { metadata: { name: this.#name }, spec }, { signal })
       } catch (error) {
         if (!isApiError(error, 'AlreadyExists')) throw error
       }

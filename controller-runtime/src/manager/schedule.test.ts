@@ -3,12 +3,12 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { createClient } from '../client/create-client.ts'
 import { TransportError } from '../client/transport.ts'
+import { Lease } from '../kinds/lease.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { RunnableMetrics } from '../metrics/runnable-metrics.ts'
 import { systemRandom } from '../random.ts'
 import type { RunnableContext } from '../runnable.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { leaseModel } from './lease.ts'
 import { Schedule } from './schedule.ts'
 import { ScheduleRecord } from './schedule-record.ts'
 import { readTimetable } from './timetable.ts'
@@ -218,7 +218,7 @@ describe('after a change of leader', () => {
     const { starts } = world.lead('1h')
     await world.clock.advance(hourMs)
     expect(starts).toEqual(['01:00:00'])
-    expect((await world.client.get(leaseModel, name)).spec).toEqual({
+    expect((await world.client.get(Lease, name)).spec).toEqual({
       holderIdentity: 'demo/tick',
       renewTime: '2030-01-01T01:00:00.000000Z',
     })
@@ -246,7 +246,7 @@ describe('when its record', () => {
     const world = new World()
     const { starts } = world.lead('1h')
     await world.clock.advance(30 * minuteMs)
-    await world.client.delete(leaseModel, name)
+    await world.client.delete(Lease, name)
     await world.clock.advance(30 * minuteMs)
     expect(starts).toEqual(['01:00:00'])
   })

@@ -1,7 +1,8 @@
 import {
-  eventModel,
+  Event,
   getCondition,
   type Manager,
+  Namespace,
   type NewObjectOf,
   until,
   waitFor,
@@ -10,7 +11,7 @@ import { startTestServer, type TestServer } from '@setpoint/controller-runtime/t
 import { Registry } from 'prom-client'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { DeadLetter, Subscription, type SubscriptionObject, webhooks } from './index.ts'
-import { Desk, Item, Namespace } from './testing/item.ts'
+import { Desk, Item } from './testing/item.ts'
 import { Receiver, testKey } from './testing/receiver.ts'
 
 type Spec = NewObjectOf<SubscriptionObject>['spec']
@@ -58,7 +59,7 @@ const subscription = () => client.get(Subscription, 's')
 const events = () => receiver.received.map(({ event, name }) => `${event} ${name}`)
 const versions = (name: string) => receiver.about(name).map(({ version }) => String(version))
 const condition = async (type: string) => getCondition((await subscription()).status?.conditions, type)
-const reasons = async () => (await client.list(eventModel)).items.map(({ reason }) => reason)
+const reasons = async () => (await client.list(Event)).items.map(({ reason }) => reason)
 const letters = async () => (await client.list(DeadLetter)).items
 
 /** The subscription is written at most once a second, so changes of its status take that long. */
@@ -178,7 +179,7 @@ describe('a subscription to a namespaced kind', () => {
   const keyed = () => receiver.received.map(({ event, namespace, name }) => `${event} ${namespace}/${name}`)
 
   beforeEach(async () => {
-    for (const name of ['a', 'b']) await client.create(Namespace, { metadata: { name }, spec: {} })
+    for (const name of ['a', 'b']) await client.create(Namespace, { metadata: { name } })
   })
 
   test('delivers the changes of all namespaces, with the namespace', async () => {
@@ -232,7 +233,7 @@ describe('a subscription to a namespaced kind', () => {
 
 test('a subscription to a kind of the core group delivers its changes', async () => {
   await subscribe({ kinds: [{ apiVersion: 'v1', kind: 'Namespace' }] })
-  const { metadata } = await client.create(Namespace, { metadata: { name: 'a' }, spec: {} })
+  const { metadata } = await client.create(Namespace, { metadata: { name: 'a' } })
   await poll(() => receiver.about('a').length).toBeGreaterThan(0)
   const { type, data } = JSON.parse(receiver.about('a')[0]?.body ?? '')
   expect([type, data.apiVersion, data.uid]).toEqual(['Namespace.added', 'v1', metadata.uid])

@@ -1,4 +1,5 @@
-import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
+import type { HookObject, ValidateContext } from '@setpoint/controller-runtime/api'
+import { ConfigMap } from '@setpoint/controller-runtime/internal'
 import { formatPath } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
@@ -7,7 +8,6 @@ import {
   bytesOfBase64,
   bytesOfText,
   countOf,
-  immutableField,
   joinBase64,
   problemsOfImmutable,
   problemsOfKeys,
@@ -16,31 +16,9 @@ import {
 
 /** `ConfigMap` of `v1`: configuration as keys and values. */
 export const configMap: BuiltInKind = {
-  model: defineBuiltInModel({
-    group: '',
-    version: 'v1',
-    kind: 'ConfigMap',
-    singular: 'configmap',
-    plural: 'configmaps',
-    shortNames: ['cm'],
-    scope: 'Namespaced',
-    names: 'dns-subdomain',
-    schema: {
-      data: {
-        type: 'object',
-        additionalProperties: { type: 'string' },
-        description:
-          "The values that are text. A key consists of letters, digits, '-', '_' and '.', and is not in binaryData.",
-      },
-      binaryData: {
-        type: 'object',
-        additionalProperties: { type: 'string', format: 'byte' },
-        description:
-          "The values that are bytes, in base64. A key consists of letters, digits, '-', '_' and '.', and is not in data.",
-      },
-      immutable: immutableField,
-    },
-    validate(object, { previous }) {
+  model: {
+    ...ConfigMap,
+    validate(object: HookObject<ConfigMap>, { previous }: ValidateContext<ConfigMap>) {
       const { data, binaryData } = object
       return [
         ...problemsOfKeys(object, 'data'),
@@ -55,7 +33,7 @@ export const configMap: BuiltInKind = {
         ...problemsOfImmutable(object, previous, ['data', 'binaryData']),
       ]
     },
-  }),
+  },
   rules: {
     columns: [
       {

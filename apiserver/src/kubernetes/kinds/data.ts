@@ -1,4 +1,4 @@
-import { type HookViolation, isRecord, type Schema } from '@setpoint/controller-runtime/api'
+import { type HookViolation, isRecord } from '@setpoint/controller-runtime/api'
 import { type BareObject, deepEqual, formatPath } from '../../model/index.ts'
 import { type Fields, recordOf } from '../fields.ts'
 
@@ -10,11 +10,6 @@ const dataLimits = Object.freeze({
   /** Characters of a key. */
   key: 253,
 })
-
-export const immutableField = Object.freeze({
-  type: 'boolean',
-  description: 'If true, only the metadata can change, and the field cannot be reset.',
-} as const satisfies Schema)
 
 const keyCharacters = /^[-._a-zA-Z0-9]+$/
 

@@ -1,5 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { eventModel } from '@setpoint/controller-runtime/internal'
+import { Event } from '@setpoint/controller-runtime/internal'
 import type { ComputedColumn } from '../../model/index.ts'
 import { type Fields, recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
@@ -78,11 +78,11 @@ const fieldsOfReferences = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'r
 
 /** `Event` of `v1` and of `events.k8s.io/v1`: what happened to an object. The same objects under two groups. */
 export const event: BuiltInKind = {
-  model: { ...eventModel, validate: problemsOfEvent },
+  model: { ...Event, validate: problemsOfEvent },
   rules: {
     columns,
     validate(object, previous, apiVersion) {
-      if (apiVersion === eventModel.apiVersion) return []
+      if (apiVersion === Event.apiVersion) return []
       return previous === undefined ? problemsOfCreation(object) : problemsOfChange(object, previous)
     },
     fieldAliases: {

@@ -1,9 +1,9 @@
 import type { HookViolation, Model } from '@setpoint/controller-runtime/api'
-import { type Lease, leaseModel } from '@setpoint/controller-runtime/internal'
+import { Lease } from '@setpoint/controller-runtime/internal'
 import type { BuiltInKind } from './built-in-kind.ts'
 
 const model: Model<Lease> = {
-  ...leaseModel,
+  ...Lease,
   validate({ spec: { strategy, preferredHolder } }): HookViolation[] {
     if (!preferredHolder || strategy) return []
     const message = 'may only be specified if `strategy` is defined'

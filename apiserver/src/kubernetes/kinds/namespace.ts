@@ -3,9 +3,10 @@ import {
   checkDnsLabel,
   checkLabelKey,
   type HookViolation,
+  type Model,
   propagationFinalizers,
 } from '@setpoint/controller-runtime/api'
-import { defineBuiltInModel, selectableField, systemNamespace } from '@setpoint/controller-runtime/internal'
+import { Namespace, systemNamespace } from '@setpoint/controller-runtime/internal'
 import { type BareObject, type KindRules, quote } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
@@ -17,63 +18,8 @@ export const permanentNamespaces: readonly string[] = Object.freeze(['default', 
 export const contentFinalizer = 'kubernetes'
 
 /** The kind `Namespace` of `v1`, as in Kubernetes. */
-const model = defineBuiltInModel({
-  group: '',
-  version: 'v1',
-  kind: 'Namespace',
-  singular: 'namespace',
-  plural: 'namespaces',
-  shortNames: ['ns'],
-  schema: {
-    spec: {
-      type: 'object',
-      properties: {
-        finalizers: {
-          type: 'array',
-          items: { type: 'string' },
-          description:
-            'What keeps a deleting namespace. Once it exists, changed through the subresource finalize only.',
-        },
-      },
-    },
-    status: {
-      type: 'object',
-      properties: {
-        phase: {
-          type: 'string',
-          enum: ['Active', 'Terminating'],
-          description: 'Terminating while the namespace and its objects are being deleted.',
-        },
-        conditions: {
-          type: 'array',
-          description: 'What keeps a namespace that is being deleted.',
-          'x-kubernetes-list-type': 'map',
-          'x-kubernetes-list-map-keys': ['type'],
-          items: {
-            type: 'object',
-            required: ['type', 'status'],
-            properties: {
-              type: { type: 'string', description: 'The type of the condition.' },
-              status: { type: 'string', description: 'True, False or Unknown.' },
-              lastTransitionTime: {
-                type: 'string',
-                format: 'date-time',
-                description: 'When the status changed last.',
-              },
-              reason: { type: 'string', description: 'The reason: a stable word in CamelCase.' },
-              message: { type: 'string', description: 'What keeps the namespace, in words.' },
-            },
-          },
-        },
-      },
-    },
-  },
-  subresources: { status: true },
-  indexes: [selectableField({ name: 'status.phase', indexFunc: ({ status }) => status?.phase })],
-  printerColumns: [
-    { name: 'Status', type: 'string', jsonPath: '.status.phase' },
-    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
-  ],
+const model: Model<Namespace> = {
+  ...Namespace,
   validate({ metadata, spec }, { previous }) {
     // It becomes part of host names in Kubernetes, so it is shorter than other names.
     const problem = checkDnsLabel(metadata.name)
@@ -82,7 +28,7 @@ const model = defineBuiltInModel({
       ...problemsOfFinalizers(finalizersOf({ spec }), finalizersOf({ spec: previous?.spec })),
     ]
   },
-})
+}
 
 /**
  * A namespace in its life:

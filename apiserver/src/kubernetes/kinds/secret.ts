@@ -1,5 +1,10 @@
-import { type HookViolation, isRecord } from '@setpoint/controller-runtime/api'
-import { defineBuiltInModel, selectableField } from '@setpoint/controller-runtime/internal'
+import {
+  type HookObject,
+  type HookViolation,
+  isRecord,
+  type ValidateContext,
+} from '@setpoint/controller-runtime/api'
+import { Secret } from '@setpoint/controller-runtime/internal'
 import { type BareObject, formatPath } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
@@ -7,7 +12,6 @@ import { ageColumn } from './columns.ts'
 import {
   bytesOfBase64,
   countOf,
-  immutableField,
   joinBase64,
   problemsOfImmutable,
   problemsOfKeys,
@@ -38,35 +42,9 @@ const jsonKeys: Readonly<Record<string, string>> = {
 
 /** `Secret` of `v1`: confidential bytes. Violations never contain values. */
 export const secret: BuiltInKind = {
-  model: defineBuiltInModel({
-    group: '',
-    version: 'v1',
-    kind: 'Secret',
-    singular: 'secret',
-    plural: 'secrets',
-    scope: 'Namespaced',
-    names: 'dns-subdomain',
-    sensitive: true,
-    schema: {
-      type: {
-        type: 'string',
-        description:
-          'What the data is for, for example kubernetes.io/tls. It cannot change. Default: Opaque.',
-      },
-      data: {
-        type: 'object',
-        additionalProperties: { type: 'string', format: 'byte' },
-        description: "The values in base64. A key consists of letters, digits, '-', '_' and '.'.",
-      },
-      stringData: {
-        type: 'object',
-        additionalProperties: { type: 'string' },
-        description: 'Values as text, for writing only: they are merged into data and never returned.',
-      },
-      immutable: immutableField,
-    },
-    indexes: [selectableField({ name: 'type', indexFunc: ({ type }) => type })],
-    validate(object, { previous }) {
+  model: {
+    ...Secret,
+    validate(object: HookObject<Secret>, { previous }: ValidateContext<Secret>) {
       return [
         ...problemsOfKeys(object, 'data'),
         ...problemsOfSize([{ map: object.data, bytesOf: bytesOfBase64 }]),
@@ -77,7 +55,7 @@ export const secret: BuiltInKind = {
         ...problemsOfImmutable(object, previous, ['data']),
       ]
     },
-  }),
+  },
   rules: {
     columns: [
       { name: 'Type', type: 'string', description: 'What the data is for.', cell: ({ type }) => type },

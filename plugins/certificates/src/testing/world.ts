@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import {
   type ApiObject,
   type Client,
-  eventModel,
+  Event,
   type Model,
   type NewObjectOf,
   until,
@@ -134,7 +134,7 @@ export class World implements AsyncDisposable {
   async events(name: string): Promise<readonly string[]> {
     await this.clock.advance(this.#stepMs)
     const fieldSelector = `involvedObject.name=${name},involvedObject.kind=Certificate`
-    const { items } = await this.client.list(eventModel, { fieldSelector })
+    const { items } = await this.client.list(Event, { fieldSelector })
     return items.map(({ reason = '' }) => reason).toSorted()
   }
 

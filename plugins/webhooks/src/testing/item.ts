@@ -19,13 +19,3 @@ export const Desk = defineModel({
   scope: 'Namespaced',
   schema: { spec: { type: 'object', properties: { n: { type: 'integer' } } } },
 })
-
-/** As far as a client needs to know it. */
-export const Namespace = defineModel({
-  group: '',
-  version: 'v1',
-  kind: 'Namespace',
-  singular: 'namespace',
-  plural: 'namespaces',
-  schema: { spec: { type: 'object' } },
-})

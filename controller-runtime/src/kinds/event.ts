@@ -1,12 +1,13 @@
-import { createHash } from 'node:crypto'
 import { defineBuiltInModel } from '../api/built-in-model.ts'
 import { selectableField, singleValueIndex } from '../api/index-spec.ts'
-import type { Model, ObjectOf } from '../api/model.ts'
-import { checkSubdomain } from '../api/names.ts'
-import type { ApiObject } from '../api/object.ts'
+import type { ObjectOf } from '../api/model.ts'
 import { eventFields, fromEventsGroup, toEventsGroup, versionedFields } from './event-fields.ts'
 
-const model = defineBuiltInModel({
+/**
+ * The kind `Event` of `v1`, as in Kubernetes. The same objects are events of `events.k8s.io/v1`. A built-in kind of the
+ * server. One object stands for all occurrences of the same reason, type, object and reporter; `count` is their number.
+ */
+export const Event = defineBuiltInModel({
   group: '',
   version: 'v1',
   kind: 'Event',
@@ -57,24 +58,4 @@ const model = defineBuiltInModel({
 })
 
 /** Something that happened to an object, for people to read. */
-export type Event = ObjectOf<typeof model>
-
-/**
- * The kind `Event` of `v1`, as in Kubernetes. The same objects are events of `events.k8s.io/v1`. A built-in kind of the
- * server. One object stands for all occurrences of the same reason, type, object and reporter; `count` is their number.
- */
-export const eventModel: Model<Event> = model
-
-/** Returns the same name in every process for occurrences of the same event; it starts with the object's name. */
-export function eventName(
-  { apiVersion, kind, metadata: { name, uid } }: ApiObject,
-  type: string,
-  reason: string,
-  reporter: string,
-): string {
-  const identity = JSON.stringify([apiVersion, kind, name, uid, type, reason, reporter])
-  const digest = createHash('sha256').update(identity).digest('hex').slice(0, 20)
-  const start = name.slice(0, 200).replace(/[-.]+$/, '')
-  // Not every name of an object is one of an event.
-  return `${checkSubdomain(start) === undefined ? start : kind.toLowerCase()}.${digest}`
-}
+export type Event = ObjectOf<typeof Event>

@@ -1,4 +1,5 @@
 import type { Schema } from '../api/schema.ts'
+import { objectReference } from './object-reference.ts'
 
 /** The fields of `Event` in its two groups, which are the same under other names. */
 
@@ -7,22 +8,6 @@ const count = (description: string) =>
   ({ type: 'integer', format: 'int32', description }) as const satisfies Schema
 const time = (description: string) =>
   ({ type: 'string', format: 'date-time', description }) as const satisfies Schema
-
-const reference = (description: string) =>
-  ({
-    type: 'object',
-    description,
-    properties: {
-      apiVersion: text('The API version of the object.'),
-      kind: text('The kind of the object.'),
-      namespace: text('The namespace of the object.'),
-      name: text('The name of the object.'),
-      uid: text('The uid of the object.'),
-      resourceVersion: text('The version of the object that is meant.'),
-      fieldPath: text('The part of the object that is meant.'),
-    },
-    'x-kubernetes-map-type': 'atomic',
-  }) as const satisfies Schema
 
 const source = {
   type: 'object',
@@ -35,7 +20,7 @@ const common = {
   type: text('Normal or Warning.'),
   action: text('What the reporter did, or failed to do: a stable word in CamelCase.'),
   eventTime: time('When it first happened, in microseconds.'),
-  related: reference('Another object that the event is about.'),
+  related: objectReference('Another object that the event is about.'),
   reportingInstance: text('The process that reports the event.'),
   series: {
     type: 'object',
@@ -49,7 +34,7 @@ const common = {
 
 /** The fields in `v1`. */
 export const eventFields = {
-  involvedObject: reference('The object that the event is about.'),
+  involvedObject: objectReference('The object that the event is about.'),
   message: text('What happened, in words.'),
   reportingComponent: text('Who reports the event, for example the name of a plugin.'),
   source,
@@ -61,7 +46,7 @@ export const eventFields = {
 
 /** The fields in `events.k8s.io/v1`. */
 export const versionedFields = {
-  regarding: reference('The object that the event is about.'),
+  regarding: objectReference('The object that the event is about.'),
   note: text('What happened, in words.'),
   reportingController: text('Who reports the event, for example the name of a plugin.'),
   deprecatedSource: source,
