@@ -1,7 +1,7 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { AuditLog } from './audit/index.ts'
 import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
-import { ResourceApi } from './http/index.ts'
+import { CustomRoutes, ResourceApi, RouteCallers } from './http/index.ts'
 import {
   accessReviews,
   BoundedNamespaces,
@@ -40,6 +40,9 @@ export interface ServerRooms {
   readonly quotas: QuotaBounds
   readonly hub: WatchHub
   readonly authorizer: RbacAuthorizer
+  /** The callers of plugins' routes and actions. */
+  readonly callers: RouteCallers
+  readonly routes: CustomRoutes
   readonly api: ResourceApi
   readonly queues: RequestQueues
   /** The writes of the server itself. */
@@ -91,7 +94,9 @@ export function assembleRooms({
     cached: (served, key) => follower.entryOf(served, key),
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
-  const api = new ResourceApi({ models, registry, follower, gate, basePath })
+  const callers = new RouteCallers()
+  const routes = new CustomRoutes(models, reservedDomain, callers)
+  const api = new ResourceApi({ models, registry, follower, gate, actions: routes.actions, basePath })
   const queues = new RequestQueues()
   const writes = new ActorWrites({ registry, audit })
   const transport = new LoopbackTransport({ api, hub, queues, log, audit, isStarting })
@@ -106,6 +111,8 @@ export function assembleRooms({
     quotas,
     hub,
     authorizer,
+    callers,
+    routes,
     api,
     queues,
     writes,

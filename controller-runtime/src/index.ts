@@ -22,11 +22,15 @@
 // Kinds and their objects
 
 export {
+  type Action,
+  type ActionInput,
+  type ActionOutput,
   type ApiObject,
   type ConvertedContent,
   type ConvertibleObject,
   type DeepMutable,
   type DeepReadonly,
+  defineAction,
   defineModel,
   type FromSchema,
   type Model,
@@ -77,6 +81,7 @@ export {
 // Plugins and their routes. `Patch` is the decorator; the type of patches is `ObjectPatch`.
 
 export {
+  type ActionRequest,
   ApiVersion,
   Delete,
   definePlugin,

@@ -2,8 +2,8 @@ import {
   Collector,
   createManager,
   DiscoveredKinds,
-  type Logger,
   Lease,
+  type Logger,
   type Manager,
   type Transport,
 } from '@setpoint/controller-runtime'

@@ -1,6 +1,5 @@
 import type { Logger, Manager } from '@setpoint/controller-runtime'
 import { orphanRecordModel } from '@setpoint/controller-runtime/internal'
-import type { CustomRoutes, RouteCallers } from '../http/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/index.ts'
 import {
@@ -47,8 +46,6 @@ interface ServerPluginsParts {
   readonly options: ServerOptions
   readonly rooms: ServerRooms
   readonly own: OwnKinds
-  readonly routes: CustomRoutes
-  readonly callers: RouteCallers
   readonly metrics: Metrics
   readonly manager: Manager | undefined
   readonly log: Logger
@@ -61,9 +58,9 @@ export function assemblePlugins(parts: ServerPluginsParts): {
   readonly plugins: Plugins
   readonly specs: PluginSpecs
 } {
-  const { options, rooms, own, routes, callers, metrics, manager, log, signal } = parts
+  const { options, rooms, own, metrics, manager, log, signal } = parts
   const { reservedDomain, pluginSettings } = options
-  const { storage, models, registry, writes, follower, hub, transport, authorizer } = rooms
+  const { storage, models, registry, writes, follower, hub, callers, routes, transport, authorizer } = rooms
   const statuses = new PluginStatuses({ served: own.plugin, writes, metrics, log, signal, ready: own.ready })
   const specs = new PluginSpecs({ transport, reservedDomain, log })
   // Rejects only when the server stops.

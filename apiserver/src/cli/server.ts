@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { Collector, createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck } from '../cache/index.ts'
-import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
+import { ApiServer, Health, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import {
   describeAudit,
@@ -88,9 +88,7 @@ export async function startServer(
     audit: audit?.log,
     isStarting,
   })
-  const { follower, models, hub, api, queues, authorizer } = rooms
-  const callers = new RouteCallers()
-  const routes = new CustomRoutes(models, reservedDomain, callers)
+  const { follower, models, hub, routes, api, queues, authorizer } = rooms
   const consistency = new ConsistencyCheck({ storage, follower, log })
   const metrics = new Metrics({ models, follower, hub, consistency })
   describeLog(metrics.registry, losses)
@@ -152,8 +150,6 @@ export async function startServer(
     options,
     rooms,
     own,
-    routes,
-    callers,
     metrics,
     manager,
     log,

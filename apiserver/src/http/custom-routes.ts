@@ -1,24 +1,27 @@
 import type { Router } from '@koa/router'
-import { ApiError, type Model } from '@setpoint/controller-runtime/api'
-import type { HostedPlugin, RouteMethod } from '@setpoint/controller-runtime/internal'
+import { type Action, ApiError, type Model } from '@setpoint/controller-runtime/api'
+import type { HostedPlugin, RouteGroup, RouteMethod } from '@setpoint/controller-runtime/internal'
 import type { Next } from 'koa'
 import type { ModelRegistry } from '../model/index.ts'
 import { MethodNotAllowedError } from './error-response.ts'
+import { KindAction } from './kind-action.ts'
+import { KindActions } from './kind-actions.ts'
 import type { Context, RequestState } from './request-state.ts'
 import type { RouteCallers } from './route-callers.ts'
 import { checkRoutes, type PluginRoutes } from './route-conflicts.ts'
 import { retryAfterSeconds, routerOf } from './route-handler.ts'
-import { matchesGenerated, shapeOf } from './route-patterns.ts'
+import { matchesGenerated, patternOfAction, shapeOf } from './route-patterns.ts'
 import { RouteRequests } from './route-requests.ts'
 
 interface Mounted extends PluginRoutes {
   readonly hosted: HostedPlugin
+  readonly group: RouteGroup
   /** `/apis/<group>/<version>/` */
   readonly prefix: string
   readonly route: ReturnType<Router<RequestState>['routes']>
 }
 
-/** What the API documents say about one route of a plugin. */
+/** What the API documents say about one route of a plugin, or about an action in one version of its kind. */
 interface RouteDescription {
   readonly plugin: string
   /** `<group>/<version>` */
@@ -27,10 +30,13 @@ interface RouteDescription {
   /** Below the group version, with parameters as `:name`. */
   readonly pattern: string
   readonly summary: string | undefined
+  readonly action?: Action
 }
 
-/** The routes of plugins, below `/apis/<group>/<version>`. */
+/** The routes of plugins, below `/apis/<group>/<version>`, and the actions of their kinds. */
 export class CustomRoutes {
+  /** Served by `ResourceApi`. */
+  readonly actions = new KindActions()
   readonly #mounted: Mounted[] = []
   readonly #requests = new WeakMap<HostedPlugin, RouteRequests>()
   #changes = 0
@@ -51,31 +57,33 @@ export class CustomRoutes {
     return this.#changes
   }
 
-  /** Mounts all routes of a plugin or none. @throws RouteConflictError naming both routes that clash */
+  /** Mounts all routes and actions of a plugin or none. @throws RouteConflictError naming both that clash */
   add(hosted: HostedPlugin): void {
     const plugin = hosted.plugin.name
     const requests = this.#requests.get(hosted) ?? new RouteRequests()
     this.#requests.set(hosted, requests)
-    const mounted: Mounted[] = []
-    for (const group of hosted.routes) {
-      checkRoutes(
-        { plugin, group },
-        {
-          models: this.#models,
-          reservedDomain: this.#reservedDomain,
-          others: [...this.#mounted, ...mounted],
-        },
-      )
-      const router = routerOf({ hosted, callers: this.#callers, requests }, group)
-      mounted.push({ hosted, plugin, group, prefix: `/apis/${group.groupVersion}/`, route: router.routes() })
+    const callers = this.#callers
+    const actions = hosted.actions.map(declared => new KindAction({ hosted, declared, callers, requests }))
+    const known: PluginRoutes[] = [...this.#mounted, ...this.actions.all().flatMap(routesOfAction)]
+    const check = (own: PluginRoutes) => {
+      checkRoutes(own, { models: this.#models, reservedDomain: this.#reservedDomain, others: known })
+      known.push(own)
     }
+    for (const own of actions.flatMap(routesOfAction)) check(own)
+    const mounted = hosted.routes.map(group => {
+      check({ plugin, group })
+      const route = routerOf({ hosted, callers, requests }, group).routes()
+      return { hosted, plugin, group, prefix: `/apis/${group.groupVersion}/`, route }
+    })
     this.#changes++
     this.#mounted.push(...mounted)
+    this.actions.add(actions)
   }
 
-  /** Takes no new requests for the routes of a plugin. Those in its handlers go on. */
+  /** Takes no new requests for the routes and actions of a plugin. Those in its handlers go on. */
   remove(hosted: HostedPlugin): void {
     this.#changes++
+    this.actions.remove(hosted)
     for (let at = this.#mounted.length - 1; at >= 0; at--) {
       if (this.#mounted[at]?.hosted === hosted) this.#mounted.splice(at, 1)
     }
@@ -95,11 +103,22 @@ export class CustomRoutes {
     this.#closed.delete(plugin)
   }
 
-  /** Returns a description of every route. */
+  /** Returns a description of every route, and of every action in each version of its kind. */
   describe(): RouteDescription[] {
-    return this.#mounted.flatMap(({ plugin, group: { groupVersion, routes } }) =>
+    const routes = this.#mounted.flatMap(({ plugin, group: { groupVersion, routes } }) =>
       routes.map(({ method, pattern, summary }) => ({ plugin, groupVersion, method, pattern, summary })),
     )
+    const actions = this.actions.all().flatMap(({ hosted, action }) =>
+      versionsOf(action).map(groupVersion => ({
+        plugin: hosted.plugin.name,
+        groupVersion,
+        method: 'POST' as const,
+        pattern: patternOfAction(action),
+        summary: action.summary,
+        action,
+      })),
+    )
+    return [...routes, ...actions]
   }
 
   /** Returns a message that names the route which clashes with a path of this model, or undefined. */
@@ -156,4 +175,17 @@ export class CustomRoutes {
         throw new ApiError('ServiceUnavailable', why, { retryAfterSeconds })
     }
   }
+}
+
+/** Returns the path of an action in each version of its kind. */
+function routesOfAction({ hosted, action, title }: KindAction): PluginRoutes[] {
+  const route = { method: 'POST', pattern: patternOfAction(action), action: title } as const
+  return versionsOf(action).map(groupVersion => ({
+    plugin: hosted.plugin.name,
+    group: { groupVersion, routes: [route] },
+  }))
+}
+
+function versionsOf({ model }: Action): string[] {
+  return [model, ...model.versions].map(({ apiVersion }) => apiVersion)
 }

@@ -3,6 +3,7 @@
  * request passes, `ResourceApi` and `WatchApi` serve objects. Every error becomes a Status. Writes are decided in
  * `registry/`, lists in `query/`, events in `watch/`.
  */
+export { loadActionRules } from './action-schema.ts'
 export * from './api-request.ts'
 export { rightsOf } from './caller-rights.ts'
 export { type CheckedRequest, passChecks } from './checks.ts'

@@ -41,6 +41,8 @@ import { FairScheduler, Semaphore, type WorkOwner } from '../scheduling/index.ts
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { deletionStatus, isDeletionStatus } from './deletion-response.ts'
 import { MethodNotAllowedError } from './error-response.ts'
+import type { KindAction } from './kind-action.ts'
+import type { KindActions } from './kind-actions.ts'
 import { listBody, plainList } from './list-response.ts'
 import { respondToReview, reviewMethods } from './review-api.ts'
 import { warningHeaders, withWarning } from './warning-headers.ts'
@@ -83,6 +85,7 @@ export class ResourceApi {
   readonly #registry: Registry
   readonly #follower: LogFollower
   readonly #gate: ReadGate
+  readonly #actions: KindActions | undefined
   readonly #basePath: string
   readonly #scheduler = new FairScheduler()
   readonly #answers = new Semaphore('long lists', {
@@ -99,12 +102,15 @@ export class ResourceApi {
     registry: Registry
     follower: LogFollower
     gate: ReadGate
+    /** The actions of kinds. Default: none. */
+    actions?: KindActions
     basePath: string
   }) {
     this.#models = parts.models
     this.#registry = parts.registry
     this.#follower = parts.follower
     this.#gate = parts.gate
+    this.#actions = parts.actions
     this.#basePath = parts.basePath
   }
 
@@ -119,13 +125,18 @@ export class ResourceApi {
     const { isNamespaced } = served.indexes
     if (isNamespaced ? path.namespace === undefined && path.name !== undefined : path.namespace !== undefined)
       return undefined
-    return path.subresource === undefined || scopeOf(served, path.subresource) ? served : undefined
+    const isServed = subresource === undefined || scopeOf(served, subresource) || this.#actionAt(served, path)
+    return isServed ? served : undefined
   }
 
   /** Returns the model that a client's path names, or undefined if clients are served nothing there. */
   visibleModelOf(path: ApiRequest['path']): ServedModel | undefined {
     const served = this.modelOf(path)
     return served && this.#models.isVisible(served) ? served : undefined
+  }
+
+  #actionAt(served: ServedModel, { subresource }: ApiRequest['path']): KindAction | undefined {
+    return subresource === undefined ? undefined : this.#actions?.find(served, subresource)
   }
 
   /** @throws ApiError */
@@ -164,6 +175,12 @@ export class ResourceApi {
       throw new MethodNotAllowedError(method, collectionMethods)
     }
     const key = keyIn(path, path.name)
+    const action = this.#actionAt(served, path)
+    if (action !== undefined)
+      return action.respond(served, key, request, async () => {
+        await this.#catchUp(cache, request.whenGone?.())
+        return JSON.parse(cache.bytesOf(entryOf(cache, key), served.hub).toString())
+      })
     const scope = path.subresource === undefined ? 'object' : (scopeOf(served, path.subresource) ?? 'object')
     if (scope === 'finalize' && verb !== 'PUT') throw new MethodNotAllowedError(method, finalizeMethods)
     if (verb === 'GET') return this.#get(cache, version, key, request)
@@ -258,9 +275,7 @@ export class ResourceApi {
     const at = parseObjectReadAt(request.query)
     if (at.kind !== 'any') await this.#catchUp(cache, request.signal)
     this.#checkReached(at)
-    const entry = cache.store.get(key)
-    if (entry === undefined) throw notFound(cache.served, key)
-    return { status: 200, headers: objectHeaders, body: inView(cache.bytesOf(entry, version), request) }
+    return { status: 200, headers: objectHeaders, body: inView(cache.bytesOf(entryOf(cache, key), version), request) }
   }
 
   /** Waits for room for a response of so many objects. The response releases it once it is sent. */
@@ -394,6 +409,13 @@ export class ResourceApi {
     }
     return keys
   }
+}
+
+/** @throws ApiError 404 */
+function entryOf({ store, served }: ModelCache, key: ObjectKey): Entry {
+  const entry = store.get(key)
+  if (entry === undefined) throw notFound(served, key)
+  return entry
 }
 
 /** Returns true if reviews of a kind are posted to a path. */

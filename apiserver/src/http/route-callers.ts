@@ -1,8 +1,7 @@
-import type { ServerResponse } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
 
 /**
- * The callers of plugins' routes that wait for their response. A plugin may act for them, and only for them: it gets
+ * The callers of plugins' routes and actions that wait for their response. A plugin may act for them, and only for them: it gets
  * the user object, cannot make another one, and can use it until the response has been sent.
  */
 export class RouteCallers {
@@ -10,15 +9,17 @@ export class RouteCallers {
   readonly #present = new WeakMap<UserInfo, Set<() => void>>()
 
   /** Returns a copy of the user for the handler of one request. */
-  enter(user: UserInfo, response: ServerResponse): UserInfo {
+  enter(user: UserInfo): UserInfo {
     const copy = Object.freeze({ ...user })
-    const observers = new Set<() => void>()
-    this.#present.set(copy, observers)
-    response.once('close', () => {
-      this.#present.delete(copy)
-      for (const left of observers) left()
-    })
+    this.#present.set(copy, new Set())
     return copy
+  }
+
+  /** To be called with the copy when the response has been sent, or is ready. */
+  leave(user: UserInfo): void {
+    const observers = this.#present.get(user) ?? []
+    this.#present.delete(user)
+    for (const left of observers) left()
   }
 
   has(user: UserInfo): boolean {

@@ -1,5 +1,5 @@
 import { isReservedGroup } from '@setpoint/controller-runtime/api'
-import type { Route, RouteGroup } from '@setpoint/controller-runtime/internal'
+import type { Route } from '@setpoint/controller-runtime/internal'
 import type { ModelRegistry } from '../model/index.ts'
 import { matchesGenerated, overlap, shapeOf, shapesOf } from './route-patterns.ts'
 
@@ -12,10 +12,16 @@ export class RouteConflictError extends Error {
   }
 }
 
+/** A route, or the path of an action. */
+export interface CheckedRoute extends Pick<Route, 'method' | 'pattern'> {
+  /** `<plural>/<name>`, if it is an action. */
+  readonly action?: string
+}
+
 /** The routes of a plugin in one group version. */
 export interface PluginRoutes {
   readonly plugin: string
-  readonly group: RouteGroup
+  readonly group: { readonly groupVersion: string; readonly routes: readonly CheckedRoute[] }
 }
 
 interface Surroundings {
@@ -34,11 +40,10 @@ export function checkRoutes(own: PluginRoutes, { models, reservedDomain, others 
 }
 
 /** Returns a route as messages name it. */
-export function titleOf(
-  { method, pattern }: Pick<Route, 'method' | 'pattern'>,
-  groupVersion: string,
-): string {
-  return `route ${method} ${pattern} in ${groupVersion}`
+export function titleOf({ method, pattern, action }: CheckedRoute, groupVersion: string): string {
+  return action === undefined
+    ? `route ${method} ${pattern} in ${groupVersion}`
+    : `action ${action} in ${groupVersion}`
 }
 
 function checkGroup({ plugin, group: { groupVersion, routes } }: PluginRoutes, reservedDomain: string): void {
@@ -54,7 +59,9 @@ function checkGroup({ plugin, group: { groupVersion, routes } }: PluginRoutes, r
       plugin,
       `its ${titleOf(root, groupVersion)} would serve /apis/${groupVersion}/, which is a path of discovery that every authenticated caller may get; give it a segment, such as /summary`,
     )
-  const reserved = routes.find(({ pattern }) => shapeOf(pattern)[0] === 'namespaces')
+  const reserved = routes.find(
+    ({ pattern, action }) => action === undefined && shapeOf(pattern)[0] === 'namespaces',
+  )
   if (reserved !== undefined)
     throw new RouteConflictError(
       plugin,
@@ -79,13 +86,17 @@ function checkKinds({ plugin, group: { groupVersion, routes } }: PluginRoutes, m
 function checkOverlap({ plugin, group }: PluginRoutes, other: PluginRoutes): void {
   if (other.group.groupVersion !== group.groupVersion) return
   for (const route of group.routes) {
+    // Requests of all methods for the path of an action go to it.
     const clash = other.group.routes.find(
-      theirs => theirs.method === route.method && overlap(theirs.pattern, route.pattern),
+      theirs =>
+        (theirs.method === route.method || theirs.action !== undefined || route.action !== undefined) &&
+        overlap(theirs.pattern, route.pattern),
     )
     if (clash === undefined) continue
+    const theirs = clash.action === undefined ? clash.pattern : `action ${clash.action}`
     throw new RouteConflictError(
       plugin,
-      `its ${titleOf(route, group.groupVersion)} would clash with ${clash.pattern} of plugin ${JSON.stringify(other.plugin)}`,
+      `its ${titleOf(route, group.groupVersion)} would clash with ${theirs} of plugin ${JSON.stringify(other.plugin)}`,
     )
   }
 }

@@ -60,9 +60,11 @@ async function serve(
   // AbortSignal.any would leak memory in the plugin's signal with every request.
   hosted.signal.addEventListener('abort', stop, { once: true })
   const { target, caller, audit } = ctx.state
+  const user = callers.enter(caller.user)
   requests.begin()
   ctx.res.on('close', () => {
     requests.end()
+    callers.leave(user)
     hosted.signal.removeEventListener('abort', stop)
     over.abort()
     // The client has left, and the handler may never return.
@@ -77,7 +79,7 @@ async function serve(
     query: new URLSearchParams(target.query),
     headers: headersForHandler(ctx.headers),
     body,
-    user: callers.enter(caller.user, ctx.res),
+    user,
     client: hosted.client,
     log: hosted.log,
     signal: over.signal,

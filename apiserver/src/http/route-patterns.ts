@@ -1,4 +1,9 @@
-import type { Model } from '@setpoint/controller-runtime/api'
+import type { Action, Model } from '@setpoint/controller-runtime/api'
+
+/** Returns the pattern of an action's path below the group version. */
+export function patternOfAction({ model: { plural, scope }, name }: Action): string {
+  return `${scope === 'Namespaced' ? '/namespaces/:namespace' : ''}/${plural}/:name/${name}`
+}
 
 /** Returns the segments of a pattern, with `*` for every parameter. */
 export function shapeOf(pattern: string): string[] {
@@ -12,8 +17,9 @@ function segmentsOf(pattern: string): string[] {
 /** Returns true if a pattern can match a generated path of a kind, in a namespace or not. */
 export function matchesGenerated(pattern: string, { plural, scope }: Model): boolean {
   const shape = shapeOf(pattern)
-  // A pattern with a parameter in place of `namespaces`; no route begins with the word itself.
-  const isInNamespace = scope === 'Namespaced' && shape[0] === '*' && matchesKind(shape.slice(2), plural)
+  const [first] = shape
+  const isBelow = first === 'namespaces' || first === '*'
+  const isInNamespace = scope === 'Namespaced' && isBelow && matchesKind(shape.slice(2), plural)
   return isInNamespace || matchesKind(shape, plural)
 }
 

@@ -22,6 +22,7 @@ import {
   type Patch,
   type PatchType,
   type WriteOptions,
+  warningsOfFields,
 } from '../registry/index.ts'
 import { type ApiRequest, headerOf } from './api-request.ts'
 import { invalidOptions, readForce, readManager } from './field-manager.ts'
@@ -128,6 +129,17 @@ export async function readObject(
   const body = withDuplicates(decoded, validation)
   if (isLarge(bytes)) await nextTurn()
   return body
+}
+
+/** Reads the input of an action, JSON or YAML. No body is an empty object. @throws ApiError 400, 413, 415 */
+export async function readInput(request: ApiRequest): Promise<unknown> {
+  const type = documentType(request, documentTypes)
+  const bytes = await request.readBody()
+  if (bytes.length === 0) return {}
+  const { value, duplicates } = decodeBody(bytes, type)
+  request.onDocument?.(value)
+  warningsOfFields([], { fieldValidation: 'Strict', duplicates: duplicates() })
+  return value
 }
 
 /** Reads a patch. @throws ApiError 400, 413, 415, 422 */

@@ -12,37 +12,45 @@ export interface DiscoveredRoute {
 const verbOf = { GET: 'get', POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' } as const
 
 /**
- * Returns the entries of an APIResourceList for the routes of a group version: one for each resource or subresource that
+ * Returns the entries of an APIResourceList for the routes and actions of a group version: one for each resource or subresource that
  * Kubernetes reads in their paths, `<resource>/<name>/<subresource>`.
  *
  * A route promises no objects, so it must not look like a kind. Clients skip subresources when they look for kinds. Other
  * entries have no verbs, as those of `subresources.kubevirt.io`. A list without entries would be an error for kubectl.
  */
 export function routeResources(routes: readonly DiscoveredRoute[], groupVersion: string): PlainResource[] {
-  const verbs = new Map<string, Set<string>>()
+  const found = new Map<string, { namespaced: boolean; verbs: Set<string> }>()
   for (const route of routes) {
     if (route.groupVersion !== groupVersion) continue
-    const { name, verb } = readPath(route)
-    const known = verbs.get(name) ?? new Set()
-    verbs.set(name, verb === undefined ? known : known.add(verb))
+    const { name, namespaced, verb } = readPath(route)
+    const known = found.get(name) ?? { namespaced, verbs: new Set() }
+    if (verb !== undefined) known.verbs.add(verb)
+    found.set(name, known)
   }
-  return [...verbs].map(([name, known]) => ({
+  return [...found].map(([name, { namespaced, verbs }]) => ({
     name,
     singularName: '',
-    namespaced: false,
+    namespaced,
     kind: '',
-    verbs: [...known].sort(),
+    verbs: [...verbs].sort(),
   }))
 }
 
-function readPath({ method, pattern }: DiscoveredRoute): { name: string; verb?: string } {
-  const [resource = '*', , subresource] = pattern
+function readPath({ method, pattern }: DiscoveredRoute): {
+  readonly name: string
+  readonly namespaced: boolean
+  readonly verb?: string
+} {
+  const parts = pattern
     // The braces of an optional part.
     .replace(/[{}]/g, '')
     .split('/')
     .filter(part => part !== '')
     .map(part => (/[:*]/.test(part) ? '*' : part))
+  // Of actions only: no pattern of a route begins with it.
+  const namespaced = parts[0] === 'namespaces'
+  const [resource = '*', , subresource] = namespaced ? parts.slice(2) : parts
   return subresource === undefined
-    ? { name: resource }
-    : { name: `${resource}/${subresource}`, verb: verbOf[method] }
+    ? { name: resource, namespaced }
+    : { name: `${resource}/${subresource}`, namespaced, verb: verbOf[method] }
 }

@@ -113,7 +113,8 @@ export async function groupDocument(of: GroupVersion, options: DocumentOptions):
 
 function tagsOf(kinds: readonly KindVersion[], routes: readonly DescribedRoute[]): JsonObject[] {
   const tags = new Map<string, string>()
-  for (const { plugin } of routes) tags.set(plugin, `Routes of the plugin ${plugin}`)
+  for (const { plugin, action } of routes)
+    if (action === undefined) tags.set(plugin, `Routes of the plugin ${plugin}`)
   for (const { version } of kinds)
     tags.set(version.kind, version.warning ?? `Objects of the kind ${version.kind}`)
   return [...tags].map(([name, description]) => ({ name, description }))

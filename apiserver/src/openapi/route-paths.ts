@@ -1,9 +1,11 @@
+import type { Action } from '@setpoint/controller-runtime/api'
 import { parse, type Token } from 'path-to-regexp'
 import type { JsonObject } from '../model/index.ts'
+import { actionOperation } from './action-operation.ts'
 import { type OperationIds, upperCamel } from './names.ts'
 import { errorRefs } from './responses.ts'
 
-/** A route of a plugin. */
+/** A route of a plugin, or an action in one version of its kind. */
 export interface DescribedRoute {
   readonly plugin: string
   /** `<group>/<version>` */
@@ -12,6 +14,8 @@ export interface DescribedRoute {
   /** Below the group version, in the syntax of path-to-regexp: `:name`, `*rest`, `{/:optional}`. */
   readonly pattern: string
   readonly summary: string | undefined
+  /** Set for an action of a kind. */
+  readonly action?: Action
 }
 
 /** A path without optional parts. */
@@ -31,7 +35,9 @@ export function routePaths(routes: readonly DescribedRoute[], ids: OperationIds)
       const parameters = pathParameters(template)
       const known = paths.get(shape) ?? { template, item: parameters.length > 0 ? { parameters } : {} }
       paths.set(shape, known)
-      known.item[route.method.toLowerCase()] = operationOf(route, template, ids)
+      const { action, groupVersion } = route
+      known.item[route.method.toLowerCase()] =
+        action === undefined ? operationOf(route, template, ids) : actionOperation(action, groupVersion, ids)
     }
   }
   const groupVersions = new Set(routes.map(({ groupVersion }) => groupVersion))

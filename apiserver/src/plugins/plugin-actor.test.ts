@@ -1,6 +1,4 @@
 import { mkdtemp, rm } from 'node:fs/promises'
-import { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { silentLogger } from '@setpoint/controller-runtime'
@@ -32,12 +30,12 @@ it("ends a plugin's watch of another kind when its permission does", async () =>
 
 it("ends a watch for the caller of a route when the caller's response has been sent", async () => {
   await using rooms = await startRooms()
-  const response = new ServerResponse(new IncomingMessage(new Socket()))
   const admin = { name: 'ann', groups: [builtInGroups.admins] }
   await expect(rooms.watch(admin)).rejects.toMatchObject({ code: 403 })
-  const { end, types } = await rooms.watch(rooms.callers.enter(admin, response))
+  const caller = rooms.callers.enter(admin)
+  const { end, types } = await rooms.watch(caller)
   await expect.poll(() => types).toEqual(['BOOKMARK'])
-  response.emit('close')
+  rooms.callers.leave(caller)
   expect(await end).toMatchObject({ code: 1008 })
   await expect.poll(() => types).toEqual(['BOOKMARK', 'ERROR'])
 })

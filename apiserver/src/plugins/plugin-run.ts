@@ -1,5 +1,6 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { HostedPlugin, RunnableFailure } from '@setpoint/controller-runtime/internal'
+import { loadActionRules } from '../http/index.ts'
 import { secrets } from '../log/index.ts'
 import { shorten } from '../model/index.ts'
 import { declarationProblems } from './declaration-problems.ts'
@@ -43,6 +44,7 @@ export class PluginRun {
       onFailures: changed,
       builtFor: manager,
     })
+    await loadActionRules(hosted)
     return new PluginRun(hosted, parts)
   }
 
@@ -59,9 +61,16 @@ export class PluginRun {
     return this.#stopped.signal
   }
 
-  /** The groups of its routes, as `<group>/<version>`. */
+  /** The groups of its routes and actions, as `<group>/<version>`. */
   get routeGroups(): string[] {
-    return [...new Set(this.hosted.routes.map(({ groupVersion }) => groupVersion))]
+    const { routes, actions } = this.hosted
+    const ofActions = actions.flatMap(({ action: { model } }) => [model, ...model.versions])
+    return [
+      ...new Set([
+        ...routes.map(({ groupVersion }) => groupVersion),
+        ...ofActions.map(({ apiVersion }) => apiVersion),
+      ]),
+    ]
   }
 
   /** What needs attention although it runs. */

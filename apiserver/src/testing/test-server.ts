@@ -12,7 +12,7 @@ import type {
   OpenTestServerOptions,
   PluginSettingsOfTest,
 } from '@setpoint/controller-runtime/testing'
-import { ApiServer, CustomRoutes, Health, RouteCallers } from '../http/index.ts'
+import { ApiServer, Health, loadActionRules } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { loadRules, ServedModel } from '../model/index.ts'
@@ -32,7 +32,7 @@ export const testServerDefaults = Object.freeze({
 
 /**
  * Opens a server in this process over a store of its own, without plugin folders, YAML and objects of the kind `Plugin`.
- * Kinds are served when it resolves. No controller runs, and no port is open before `listen`.
+ * Kinds are served, with the actions of plugins, when it resolves. No controller runs, and no port is open before `listen`.
  *
  * @throws Error if a kind's group is reserved or two declarations of a kind differ; errors of the store
  */
@@ -47,9 +47,11 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
   // Deleting an owner deletes its dependents, as in the program.
   const manager = createManager({ transport: rooms.transport, log })
   if (options.collector) manager.add(new Collector({ kinds: new ServedKinds(rooms.models, () => false) }))
+  const hosted: HostedPlugin[] = []
   let front: Promise<Front> | undefined
   const close = async () => {
     await front?.then(each => each.close())
+    await Promise.all(hosted.map(each => each.stop()))
     await manager.stop()
     rooms.hub.close()
     stopping.abort()
@@ -60,6 +62,7 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
     rooms.follower.start()
     await loadRules([...options.models, ...options.plugins.flatMap(({ models }) => models)])
     const served = registerModels(rooms, options)
+    for (const plugin of options.plugins) hosted.push(await host(rooms, plugin, options))
     const starting = { log, signal: stopping.signal }
     await Promise.all([
       startBuiltInKinds(rooms, starting),
@@ -77,7 +80,7 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
     async listen() {
       if (closed !== undefined) throw new Error('the test server is closed')
       // Imported on demand: the modules for HTTP take longer to load than the server takes to start.
-      front ??= openFront(rooms, options)
+      front ??= openFront(rooms, log)
       return (await front).url
     },
     close() {
@@ -137,31 +140,32 @@ function settingsOf(plugin: Plugin, config: PluginSettingsOfTest): Readonly<Reco
   return readSettings(plugin, { env: {}, config }, [])
 }
 
+/** Serves the routes and actions of a plugin. @throws the error of its `setup`; RouteConflictError */
+async function host(
+  { transport, authorizer, callers, routes }: ServerRooms,
+  plugin: Plugin,
+  { settings, log }: OpenTestServerOptions,
+): Promise<HostedPlugin> {
+  const actor = new PluginActor(plugin.name, { authorizer, callers, isOpen: true })
+  const hosted = await setupPlugin(plugin, {
+    transport: transport.for(actor),
+    hostTransport: transport,
+    log,
+    settings: settingsOf(plugin, settings),
+  })
+  await loadActionRules(hosted)
+  routes.add(hosted)
+  return hosted
+}
+
 /** The HTTP and WebSocket listener. */
 interface Front {
   readonly url: string
   close(): Promise<void>
 }
 
-async function openFront(
-  rooms: ServerRooms,
-  { plugins, settings, log }: OpenTestServerOptions,
-): Promise<Front> {
-  const { models, api, hub, queues, storage, follower, transport, authorizer } = rooms
-  const callers = new RouteCallers()
-  const routes = new CustomRoutes(models, testServerDefaults.reservedDomain, callers)
-  const hosted: HostedPlugin[] = []
-  for (const plugin of plugins) {
-    const actor = new PluginActor(plugin.name, { authorizer, callers, isOpen: true })
-    const each = await setupPlugin(plugin, {
-      transport: transport.for(actor),
-      hostTransport: transport,
-      log,
-      settings: settingsOf(plugin, settings),
-    })
-    hosted.push(each)
-    routes.add(each)
-  }
+async function openFront(rooms: ServerRooms, log: Logger): Promise<Front> {
+  const { models, api, hub, routes, queues, storage, follower, authorizer } = rooms
   const health = new Health({ storage, follower, plugins: () => [] })
   health.started()
   const metrics = new Metrics({ models, follower, hub })
@@ -194,7 +198,6 @@ async function openFront(
       app.server.closeAllConnections()
       app.close()
       await ended
-      await Promise.all(hosted.map(plugin => plugin.stop()))
     },
   }
 }

@@ -2,6 +2,14 @@
  * Types and rules that client and server share: object, event and error shapes, names and labels, selectors,
  * and the declaration of models. No I/O and no dependencies; the server imports it too.
  */
+export {
+  type Action,
+  type ActionDeclaration,
+  type ActionInput,
+  type ActionOutput,
+  defineAction,
+  type NoInput,
+} from './action.ts'
 export type { DeepMutable, DeepReadonly } from './deep-readonly.ts'
 export { defaultIndexNames } from './default-indexes.ts'
 export { errorMessage } from './error-message.ts'

@@ -1,7 +1,9 @@
+import type { Action, ActionInput, ActionOutput } from '../api/action.ts'
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { UserInfo } from '../api/hooks.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
+import type { Schema } from '../api/schema.ts'
 import type { WatchEvent } from '../api/watch-event.ts'
 import type { DesiredObject, DesiredStatus, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type { ConflictRetryOptions } from './conflict-retry.ts'
@@ -110,6 +112,12 @@ export interface WatchStream<T = ApiObject> extends AsyncIterable<WatchEvent<T>>
   close(): void
 }
 
+/** The input of an action, which may be left out if no field is required, and the options of the request. */
+export type ActionArguments<I extends Schema> =
+  Record<never, never> extends ActionInput<I>
+    ? [input?: ActionInput<I>, options?: RequestOptions]
+    : [input: ActionInput<I>, options?: RequestOptions]
+
 /**
  * Typed access to the objects of any model. It keeps no cache: every read goes to the server.
  *
@@ -212,6 +220,15 @@ export interface Client {
    * @throws ApiError NotFound, Conflict.
    */
   delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T | undefined>
+  /**
+   * Runs an action on an object, and returns its result. The action may have run although no response arrives.
+   * @throws ApiError NotFound; Conflict if the object is being deleted; Invalid if the input is; as the action
+   */
+  action<T extends ApiObject, I extends Schema, O extends Schema | undefined>(
+    action: Action<T, I, O>,
+    target: string | DeepReadonly<NoInfer<T>>,
+    ...given: ActionArguments<I>
+  ): Promise<ActionOutput<O>>
   /**
    * Opens one raw watch, which ends with its connection. Use a Watcher or an Informer to survive disconnects.
    */

@@ -1,11 +1,14 @@
+import type { Action, ActionOutput } from '../api/action.ts'
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isNotFound } from '../api/errors.ts'
 import type { UserInfo } from '../api/hooks.ts'
 import { isRecord } from '../api/is-record.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
+import type { Schema } from '../api/schema.ts'
 import type { DesiredObject, DesiredStatus, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type {
+  ActionArguments,
   ApplyOptions,
   Client,
   CreateOrUpdateOptions,
@@ -14,16 +17,18 @@ import type {
   ListOptions,
   PatchOptions,
   ReadOptions,
+  RequestOptions,
   WatchOptions,
   WatchStream,
   WriteOptions,
   WriteOutcome,
 } from './client.ts'
 import { createOrUpdate } from './create-or-update.ts'
-import { decodeDeleted, decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
+import { decodeDeleted, decodeError, decodeEvent, decodeList, decodeObject, decodeResult } from './decode.ts'
 import type { Mutate } from './draft.ts'
 import { checkOptions, checkPreconditions } from './option-keys.ts'
 import {
+  actionPath,
   collectionPath,
   creationPath,
   objectPath,
@@ -300,6 +305,25 @@ class TransportClient implements Client {
       signal,
     })
     return decodeDeleted(model, text, dryRun)
+  }
+
+  action<T extends ApiObject, I extends Schema, O extends Schema | undefined>(
+    action: Action<T, I, O>,
+    target: string | DeepReadonly<NoInfer<T>>,
+    ...given: ActionArguments<I>
+  ): Promise<ActionOutput<O>>
+  async action(
+    action: Action,
+    target: string | DeepReadonly<ApiObject>,
+    input?: unknown,
+    options: RequestOptions = {},
+  ): Promise<unknown> {
+    checkOptions('action', options)
+    const path = actionPath(action, targetKey(action.model, target), this.#namespace)
+    return decodeResult(
+      action,
+      await this.#send({ method: 'POST', path, body: input, signal: options.signal }),
+    )
   }
 
   async watch<T extends ApiObject>(model: Model<T>, options: WatchOptions = {}): Promise<WatchStream<T>> {

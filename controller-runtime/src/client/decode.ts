@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Action } from '../api/action.ts'
 import { ApiError, isStatus } from '../api/errors.ts'
 import { isRecord } from '../api/is-record.ts'
 import type { Model } from '../api/model.ts'
@@ -43,6 +44,17 @@ function objectOf<T extends ApiObject>(model: Model<T>, value: unknown, text: st
   const isNew = isDryRun && fillInVersion(value)
   if (isObjectOf(model, value, isNew)) return value
   throw unexpected(`a ${model.kind}`, text)
+}
+
+/**
+ * Returns the result of an action, or undefined if it has no output.
+ * @throws TransportError if the body is not JSON
+ */
+export function decodeResult({ name, output }: Pick<Action, 'name' | 'output'>, text: string): unknown {
+  if (output === undefined) return undefined
+  const value = parse(text)
+  if (value === undefined) throw unexpected(`the result of ${name}`, text)
+  return value
 }
 
 /**

@@ -1,9 +1,12 @@
+import type { Action, ActionOutput } from '../api/action.ts'
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { ObjectKey } from '../api/object-key.ts'
+import type { Schema } from '../api/schema.ts'
 import { linkedSignal } from '../linked-signal.ts'
-import type { Client, RequestOptions, WriteOptions } from './client.ts'
+import type { ActionArguments, Client, RequestOptions, WriteOptions } from './client.ts'
 import { createOrUpdate } from './create-or-update.ts'
 import { qualifiedKey, targetKey } from './paths.ts'
 import { TransportError } from './transport.ts'
@@ -76,6 +79,21 @@ export function observeClient(
     else if (key !== undefined) observer.uncertain(model, qualifiedKey(model, key, namespace))
     return written
   }
+  function act<T extends ApiObject, I extends Schema, O extends Schema | undefined>(
+    action: Action<T, I, O>,
+    target: string | DeepReadonly<NoInfer<T>>,
+    ...given: ActionArguments<I>
+  ): Promise<ActionOutput<O>>
+  async function act(
+    action: Action,
+    target: string | DeepReadonly<ApiObject>,
+    input?: unknown,
+    options?: RequestOptions,
+  ): Promise<unknown> {
+    signal.throwIfAborted()
+    observer.writing?.()
+    return bound(options, both => inner.action(action, target, input, both))
+  }
   const client: Client = {
     inNamespace: name => observeClient(inner.inNamespace(name), observer, signal, fieldManager, name),
     as: user => observeClient(inner.as(user), observer, signal, fieldManager, namespace),
@@ -124,6 +142,8 @@ export function observeClient(
       ),
     delete: (model, name, options) =>
       write(model, name, options, both => inner.delete(model, name, both), true),
+    // It may write objects of the kind, but its response does not tell which.
+    action: act,
     // Through the functions above, so that each request is observed.
     createOrUpdate: (model, name, mutate, options) =>
       bound(options, both =>

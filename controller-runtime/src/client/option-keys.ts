@@ -7,12 +7,14 @@ import type {
   ListOptions,
   PatchOptions,
   ReadOptions,
+  RequestOptions,
   WatchOptions,
   WriteOptions,
 } from './client.ts'
 
 const selectors = { labelSelector: true, fieldSelector: true } as const
 const read: KeysOf<ReadOptions> = { signal: true, resourceVersion: true }
+const action: KeysOf<RequestOptions> = { signal: true }
 const write: KeysOf<WriteOptions> = { signal: true, dryRun: true, fieldValidation: true }
 const list: KeysOf<ListOptions> = {
   ...read,
@@ -58,6 +60,7 @@ const keys = {
   apply,
   createOrUpdate,
   delete: remove,
+  action,
   watch,
 }
 

@@ -49,6 +49,15 @@ export function statusPath(
   return model.subresources.status ? `${path}/status` : path
 }
 
+/** The path of an action on an object. */
+export function actionPath(
+  { model, name }: { readonly model: NamedKind; readonly name: string },
+  key: ObjectKey,
+  namespace?: string,
+): string {
+  return `${objectPath(model, key, namespace)}/${encodeURIComponent(name)}`
+}
+
 /** Returns the namespace and the name in a key. */
 export function partsOfKey({ scope }: Pick<Model, 'scope'>, key: ObjectKey): KeyParts {
   return scope === 'Namespaced' ? splitObjectKey(key) : { name: key }

@@ -8,6 +8,7 @@ import type { Controller } from '../controller/controller.ts'
 import { EventRecorder } from '../events/event-recorder.ts'
 import { deepFreeze } from '../freeze.ts'
 import { type Logger, silentLogger } from '../logger.ts'
+import type { PluginAction } from '../plugin/actions.ts'
 import type { Plugin, PluginContext } from '../plugin/plugin.ts'
 import type { RouteGroup } from '../plugin/routes.ts'
 import { type RandomSource, systemRandom } from '../random.ts'
@@ -63,6 +64,7 @@ export interface HostedPlugin {
   readonly runnables: readonly Runnable[]
   /** The runnables and schedules that fail in this process at present. */
   readonly failures: readonly RunnableFailure[]
+  readonly actions: readonly PluginAction[]
   readonly routes: readonly RouteGroup[]
   /** Names of classes passed as endpoints that have no `ApiVersion`. */
   readonly unmarkedClasses: readonly string[]
@@ -103,11 +105,12 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
   })
   const registrations = new PluginRegistrations({
     plugin: plugin.name,
+    models: plugin.models,
     controllerOptions: { client: leaderClient, log, clock, randomSource, leadershipGuard, metrics },
     runnables,
     registry: options.registry ?? metrics?.registry,
   })
-  const { controllers, controller, runnable, schedule, routes } = registrations
+  const { controllers, controller, runnable, schedule, action, routes } = registrations
   const context: PluginContext = {
     client,
     settings: deepFreeze(options.settings ?? {}),
@@ -120,6 +123,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     runnable,
     schedule,
     metrics: registrations.metrics,
+    action,
     routes,
   }
   try {
@@ -146,6 +150,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     get failures() {
       return failures.all
     },
+    actions: registrations.actions,
     routes: registrations.routeGroups,
     unmarkedClasses: registrations.unmarkedClasses,
     stop() {

@@ -1,13 +1,18 @@
 import type { Registry } from 'prom-client'
+import { type Action, defineAction } from '../api/action.ts'
+import type { Model } from '../api/model.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller, type ControllerOptions } from '../controller/controller.ts'
 import { PluginMetricSet } from '../metrics/plugin-metrics.ts'
+import type { PluginAction } from '../plugin/actions.ts'
 import type { PluginContext } from '../plugin/plugin.ts'
 import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
 import type { PluginRunnables } from './plugin-runnables.ts'
 
 interface PluginRegistrationsOptions {
   readonly plugin: string
+  /** The plugin's own. */
+  readonly models: readonly Model[]
   /** Of every controller. */
   readonly controllerOptions: Omit<ControllerOptions, 'name'>
   readonly runnables: PluginRunnables
@@ -15,11 +20,15 @@ interface PluginRegistrationsOptions {
   readonly registry: Registry | undefined
 }
 
-type Registering = Pick<PluginContext, 'controller' | 'runnable' | 'schedule' | 'metrics' | 'routes'>
+type Registering = Pick<
+  PluginContext,
+  'controller' | 'runnable' | 'schedule' | 'metrics' | 'action' | 'routes'
+>
 
 /** Collects what a plugin registers during its `setup`. Its functions do not use `this`, so that `setup` can destructure them. */
 export class PluginRegistrations implements Registering {
   readonly controllers: Controller[] = []
+  readonly actions: PluginAction[] = []
   readonly routeGroups: RouteGroup[] = []
   /** Names of classes passed as endpoints that have no `ApiVersion`. */
   readonly unmarkedClasses: string[] = []
@@ -58,6 +67,23 @@ export class PluginRegistrations implements Registering {
   readonly schedule: Registering['schedule'] = (name, expression, run) => {
     this.#checkOpen('schedules')
     this.#options.runnables.schedule(name, expression, run)
+  }
+
+  readonly action: Registering['action'] = (
+    subject: Action | Model,
+    nameOrRun: string | PluginAction['run'],
+    served?: { readonly run: PluginAction['run'] },
+  ) => {
+    this.#checkOpen('actions')
+    const registered = readAction(subject, nameOrRun, served)
+    if (registered === undefined)
+      throw this.#invalid(
+        'action needs an action made by defineAction and a function, or a model, a name and { input, output, run }',
+      )
+    const { name, model } = registered.action
+    if (!this.#options.models.some(own => own.apiVersion === model.apiVersion && own.plural === model.plural))
+      throw this.#invalid(`action ${name}: the kind ${model.kind} is not among the models of the plugin`)
+    this.actions.push(registered)
   }
 
   readonly routes: Registering['routes'] = (
@@ -103,6 +129,24 @@ export class PluginRegistrations implements Registering {
   #invalid(problem: string): TypeError {
     return new TypeError(`plugin ${this.#options.plugin}: ${problem}`)
   }
+}
+
+/** Returns undefined if the arguments are not those of `PluginContext.action`. @throws ModelError */
+function readAction(
+  subject: Action | Model,
+  nameOrRun: string | PluginAction['run'],
+  served: { readonly run?: PluginAction['run'] } = {},
+): PluginAction | undefined {
+  if (typeof subject !== 'object' || subject === null) return undefined
+  if (typeof nameOrRun !== 'string')
+    return 'model' in subject && typeof nameOrRun === 'function'
+      ? { action: subject, run: nameOrRun }
+      : undefined
+  if (!('plural' in subject) || typeof served !== 'object' || served === null) return undefined
+  const { run, ...declaration } = served
+  return typeof run === 'function'
+    ? { action: defineAction(subject, nameOrRun, declaration), run }
+    : undefined
 }
 
 function unusedName(name: string, controllers: readonly Controller[]): string {

@@ -1,4 +1,5 @@
-/** The declaration of a plugin with its models and `setup`, of its routes and of its runnables. */
+/** The declaration of a plugin with its models and `setup`, of its actions, routes and runnables. */
+export * from './actions.ts'
 export * from './permissions.ts'
 export * from './plugin.ts'
 export * from './routes.ts'

@@ -1,7 +1,9 @@
+import type { Action, NoInput } from '../api/action.ts'
 import { isRecord } from '../api/is-record.ts'
 import { type KeysOf, unknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import type { Schema } from '../api/schema.ts'
 import type { Client } from '../client/client.ts'
 import type { Clock } from '../clock.ts'
 import type { ControllerBuilder } from '../controller/builder.ts'
@@ -9,6 +11,7 @@ import type { EventRecorder } from '../events/event-recorder.ts'
 import type { Logger } from '../logger.ts'
 import type { PluginMetrics } from '../metrics/plugin-metrics.ts'
 import type { RandomSource } from '../random.ts'
+import type { ActionRun, ServedAction } from './actions.ts'
 import { checkPermissions, type PluginPermission } from './permissions.ts'
 import type { RouteBuilder } from './routes.ts'
 import type { PluginRun, PluginRunnableOptions } from './runnables.ts'
@@ -78,6 +81,19 @@ export interface PluginContext<Settings = Readonly<Record<string, unknown>>> {
   schedule(name: string, expression: string, run: PluginRun): void
   /** Metrics of the plugin, in `/metrics` of this process until the plugin stops. */
   readonly metrics: PluginMetrics
+  /**
+   * Serves an action of one of the plugin's kinds, `POST <object>/<name>`. Callers need the permission `create` for
+   * `<plural>/<name>`.
+   */
+  action<T extends ApiObject, I extends Schema, O extends Schema | undefined>(
+    action: Action<T, I, O>,
+    run: ActionRun<T, I, O>,
+  ): void
+  action<
+    T extends ApiObject,
+    const I extends Schema = NoInput,
+    const O extends Schema | undefined = undefined,
+  >(model: Model<T>, name: string, action: ServedAction<T, I, O>): void
   /** Serves routes under `/apis/<group>/<version>`. `groupVersion` is `<group>/<version>`. */
   routes(groupVersion: string, build: (routes: RouteBuilder) => void): void
   /** Serves the methods of a class decorated with `ApiVersion`. Without the decorator the class is ignored with a warning. */
