@@ -91,6 +91,7 @@ export function assembleRooms({
     reservedDomain,
     namespaces: new KnownNamespaces({ kind: builtIn.namespaces, storage, follower }),
     bounds: new BoundedNamespaces({ sources: [quotas, new RoleBounds(authorizer)], follower, gate }),
+    catchUp: signal => gate.pass(signal),
     cached: (served, key) => follower.entryOf(served, key),
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })

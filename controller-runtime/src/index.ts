@@ -25,6 +25,8 @@ export {
   type Action,
   type ActionInput,
   type ActionOutput,
+  type AdmitContext,
+  type AdmitLister,
   type ApiObject,
   type ConvertedContent,
   type ConvertibleObject,

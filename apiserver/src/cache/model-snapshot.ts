@@ -2,7 +2,7 @@ import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import type { IndexSet } from '../model/index.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
 import { type Entry, keyOfEntry } from './entry.ts'
-import type { IndexTree, Slot } from './index-tree.ts'
+import { first, type IndexTree, type Slot } from './index-tree.ts'
 import type { ListIndexes } from './list-indexes.ts'
 
 /** One index of a snapshot. A single-value index has one tree in all three roles. */
@@ -61,6 +61,15 @@ export class ModelSnapshot {
 
   get(key: ObjectKey): Entry | undefined {
     return this.objects.get(key)
+  }
+
+  /**
+   * Returns the positions, `to` exclusive, of the objects with a value in an index: in `view(position).values`.
+   * @throws RangeError if the model has no index at this position
+   */
+  rangeOf(position: number, value: string): { readonly from: number; readonly to: number } {
+    const { values } = this.view(position)
+    return { from: values.rank(value, first), to: values.rank(value) }
   }
 
   /** @throws RangeError if the model has no index at this position */

@@ -1,6 +1,7 @@
 import {
   ApiError,
   type HookViolation,
+  isApiError,
   isRecord,
   type KeysOf,
   type StatusCause,
@@ -75,26 +76,61 @@ export function runValidateHook(
   user: UserInfo,
   isValid: boolean,
 ): StatusCause[] {
-  if (served.model.validate === undefined) return []
-  const before = frozenCopy(previous)
-  const run = (subject: BareObject | undefined): StatusCause[] | undefined => {
-    if (subject === undefined) return []
-    const context = { previous: before, user, subresource: subresourceOf(scope) }
-    let result: unknown
+  const { model } = served
+  if (model.validate === undefined) return []
+  const context = { previous: frozenCopy(previous), user, subresource: subresourceOf(scope) }
+  const run = (subject: BareObject) => {
     try {
-      result = served.model.validate?.(subject, context)
+      return model.validate?.(subject, context)
     } catch (error) {
-      if (subject === before || !isValid) return undefined
-      throw error
+      if (isValid) throw error
+      return undefined
     }
+  }
+  return guarded(served, 'validate', () => violationsLeft(object, context.previous, run))
+}
+
+/**
+ * Does the same for the `admit` hook. The object has no other violations.
+ * @throws ApiError 500 if the hook fails; 503 if it reads a kind that is not ready
+ */
+export function runAdmitHook(
+  served: ServedModel,
+  object: BareObject,
+  previous: BareObject | undefined,
+  scope: Scope,
+  user: UserInfo,
+): StatusCause[] {
+  const { model, listerOf } = served
+  if (model.admit === undefined || listerOf === undefined) return []
+  const context = { previous: frozenCopy(previous), user, subresource: subresourceOf(scope) }
+  return guarded(served, 'admit', () =>
+    violationsLeft(object, context.previous, subject =>
+      model.admit?.(subject, { ...context, lister: listerOf() }),
+    ),
+  )
+}
+
+/** Returns the violations that a hook reports, without those that it also reports for the stored object. */
+function violationsLeft(
+  object: BareObject,
+  previous: BareObject | undefined,
+  run: (subject: BareObject) => unknown,
+): StatusCause[] {
+  const causes = (subject: BareObject) => {
+    const result = run(subject)
     refusePromise(result)
     return causesOf(result)
   }
-  return guarded(served, 'validate', () => {
-    const found = run(frozenCopy(object)) ?? []
-    const known = found.length > 0 ? (run(before) ?? []) : []
-    return known.length === 0 ? found : found.filter(cause => !isKnown(cause, object, known, previous))
-  })
+  const found = causes(frozenCopy(object))
+  if (found.length === 0 || previous === undefined) return found
+  let known: StatusCause[]
+  try {
+    known = causes(previous)
+  } catch {
+    return found
+  }
+  return known.length === 0 ? found : found.filter(cause => !isKnown(cause, object, known, previous))
 }
 
 /**
@@ -164,11 +200,12 @@ function refusePromise(result: unknown): void {
   throw new TypeError('it must be synchronous, but returned a promise')
 }
 
-/** @throws ApiError 500 that names the plugin, with the error of `run` as its cause only */
+/** @throws ApiError 500 that names the plugin, with the error of `run` as its cause only; 503 of `run` unchanged */
 function guarded<T>(served: ServedModel, hook: string, run: () => T): T {
   try {
     return run()
   } catch (cause) {
+    if (isApiError(cause, 'ServiceUnavailable')) throw cause
     const { plugin, model } = served
     const owner = plugin === undefined ? `the model ${model.kind}` : `plugin ${JSON.stringify(plugin)}`
     throw new ApiError(
@@ -191,12 +228,12 @@ function decode(json: string): BareObject {
 function frozenCopy<T extends BareObject | undefined>(object: T): T
 function frozenCopy(object: BareObject | undefined): BareObject | undefined {
   if (object === undefined) return undefined
-  return freeze(decode(JSON.stringify(object)))
+  return freezeJson(decode(JSON.stringify(object)))
 }
 
 /** Freezes a JSON value and all that is in it. Much faster than a reviver of `JSON.parse`. */
-function freeze<T>(value: T): T {
-  if (Array.isArray(value)) for (const item of value) freeze(item)
-  else if (isRecord(value)) for (const key in value) freeze(value[key])
+export function freezeJson<T>(value: T): T {
+  if (Array.isArray(value)) for (const item of value) freezeJson(item)
+  else if (isRecord(value)) for (const key in value) freezeJson(value[key])
   return Object.freeze(value)
 }

@@ -1,4 +1,10 @@
-import { type Model, type ModelVersion, nameOfKey, type ObjectKey } from '@setpoint/controller-runtime/api'
+import {
+  type AdmitLister,
+  type Model,
+  type ModelVersion,
+  nameOfKey,
+  type ObjectKey,
+} from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
 import type { KindRules } from './kind-rules.ts'
 import type { Review } from './review.ts'
@@ -19,6 +25,8 @@ type ModelPhase = { name: 'Starting' } | { name: 'Started' } | { name: 'Failed' 
 interface ServedModelParts {
   readonly rules?: KindRules
   readonly review?: Review
+  /** See `ServedModel.listerOf`. */
+  readonly listerOf?: () => AdmitLister
   /** Default: `compileSchemas`. */
   readonly compile?: CompileSchemas
 }
@@ -36,6 +44,8 @@ export class ServedModel {
   readonly rules: KindRules | undefined
   /** Set for a kind whose objects are answered and not stored. It has no cache. */
   readonly review: Review | undefined
+  /** Returns what one run of the model's `admit` reads other objects with. Undefined if nothing can be read. */
+  readonly listerOf: (() => AdmitLister) | undefined
   /** `<group>/<plural>`. Identifies the stored objects, which do not depend on the API version. */
   readonly resource: string
   /** Prefix of the keys of its objects. */
@@ -72,12 +82,13 @@ export class ServedModel {
   constructor(
     model: Model,
     plugin?: string,
-    { rules, review, compile = compileSchemas }: ServedModelParts = {},
+    { rules, review, listerOf, compile = compileSchemas }: ServedModelParts = {},
   ) {
     this.model = model
     this.plugin = plugin
     this.rules = rules
     this.review = review
+    this.listerOf = listerOf
     const suffix = model.group === '' ? '' : `.${model.group}`
     this.title = model.plural + suffix
     this.kindTitle = model.kind + suffix

@@ -17,6 +17,7 @@ import { ModelRegistry, type ServedModel } from '../model/index.ts'
 import { defaultWriteOptions, Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { WatchHub } from '../watch/index.ts'
+import { serverActor } from './actor.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
 import { PluginKinds } from './plugin-kinds.ts'
 
@@ -77,7 +78,8 @@ async function serve({ storage: inner }: Rooms, plugin = makePlugin()) {
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log: silentLogger })
   const models = new ModelRegistry()
   const routes = new CustomRoutes(models, reservedDomain, new RouteCallers())
-  const environment = { models, routes, reservedDomain, storage, registry, follower, hub }
+  const actorOf = () => serverActor
+  const environment = { models, routes, reservedDomain, storage, registry, follower, hub, actorOf }
   const kindsOf = (plugin: string) =>
     new PluginKinds({ plugin, environment, log: silentLogger, changed() {} })
   const kinds = kindsOf('notes')

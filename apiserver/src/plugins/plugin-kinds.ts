@@ -3,6 +3,8 @@ import type { Logger } from '@setpoint/controller-runtime'
 import { isReservedGroup, type Model, ModelError } from '@setpoint/controller-runtime/api'
 import type { HostedPlugin } from '@setpoint/controller-runtime/internal'
 import { ServedModel } from '../model/index.ts'
+import type { Actor } from './actor.ts'
+import { AdmitReads } from './admit-reads.ts'
 import { KindRunner } from './kind-runner.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginEnvironment } from './plugin-environment.ts'
@@ -13,7 +15,7 @@ interface PluginKindsParts {
   readonly environment: Pick<
     PluginEnvironment,
     'models' | 'routes' | 'reservedDomain' | 'storage' | 'registry' | 'follower' | 'hub'
-  >
+  > & { actorOf(plugin: string): Actor }
   readonly log: Logger
   /** Called after the status of a kind may have changed. */
   readonly changed: () => void
@@ -160,8 +162,11 @@ export class PluginKinds {
 
   /** @throws PluginStartError that names the kind with an unusable schema */
   #compile(model: Model): ServedModel {
+    const { plugin, environment } = this.#parts
+    const { models, follower } = environment
+    const actor = environment.actorOf(plugin)
     try {
-      return new ServedModel(model, this.#parts.plugin)
+      return new ServedModel(model, plugin, { listerOf: () => new AdmitReads({ models, follower, actor }) })
     } catch (error) {
       if (!(error instanceof ModelError)) throw error
       throw new PluginStartError(`the kind ${model.kind}: ${error.message}`, { cause: error })

@@ -1,6 +1,14 @@
-import { ApiError, type ApiObject, defineModel, type Model } from '@setpoint/controller-runtime'
+import {
+  type AdmitLister,
+  ApiError,
+  type ApiObject,
+  defineModel,
+  type Model,
+} from '@setpoint/controller-runtime'
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import { openRooms } from '../../../test/support/rooms.ts'
+import { hold, openRooms } from '../../../test/support/rooms.ts'
+import { ServedModel } from '../model/index.ts'
+import { Registry } from './registry.ts'
 import { defaultWriteOptions, type WriteOptions, type WriteResult } from './write-options.ts'
 
 const declaration = {
@@ -277,4 +285,48 @@ describe('the validate hook', () => {
 
 it.each(['default', 'validate'])('a %s that is no function is a problem of the model', hook => {
   expect(() => untyped({ [hook]: 5 })).toThrow(`${hook} must be a function`)
+})
+
+describe('the admit hook', () => {
+  const admitted = defineModel({ ...declaration, admit: () => [{ field: 'spec.min', message: 'too many' }] })
+  const nothing: AdmitLister = { get: () => undefined, list: () => [] }
+  const metadata = { name: 'a', finalizers: ['test.example.com/a'] }
+  const body = { apiVersion: admitted.apiVersion, kind: admitted.kind, metadata, spec: { min: 1 } }
+
+  it('runs once the caches have the writes that were acknowledged before', async () => {
+    await using rooms = await openRooms(admitted)
+    const { held, release } = hold()
+    const served = new ServedModel(admitted, undefined, { listerOf: () => nothing })
+    const registry = new Registry({
+      storage: rooms.storage,
+      reservedDomain: 'setpoint.dev',
+      catchUp: () => held,
+    })
+    let isOver = false
+    const write = registry.create(served, body, options).finally(() => {
+      isOver = true
+    })
+    await Promise.all([rooms.gate.pass(), refusalOf(rooms.registry.create(rooms.served, {}, options))])
+    expect(isOver).toBe(false)
+    release()
+    expect(await causesOf(write)).toEqual(['spec.min FieldValueInvalid: too many'])
+  })
+
+  it('never blocks the removal of finalizers, also while the caches cannot catch up', async () => {
+    await using rooms = await openRooms(admitted)
+    const served = new ServedModel(admitted, undefined, {
+      listerOf: () => {
+        throw new ApiError('ServiceUnavailable', 'not ready')
+      },
+    })
+    const catchUp = () => Promise.reject(new Error('the store is away'))
+    const registry = new Registry({ storage: rooms.storage, reservedDomain: 'setpoint.dev', catchUp })
+    // This registry has no lister, so it does not run the hook.
+    await rooms.registry.create(rooms.served, body, options)
+    const merge = (document: object) =>
+      registry.patch(served, 'a', { type: 'merge', document }, 'object', options)
+    expect((await refusalOf(merge({ spec: { min: 2 } }))).code).toBe(503)
+    const { bytes } = await merge({ metadata: { finalizers: [] } })
+    expect(JSON.parse(bytes.toString()).metadata.finalizers).toBeUndefined()
+  })
 })

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { ApiError } from '@setpoint/controller-runtime/api'
+import type { ApiError, HookViolation, StatusCause } from '@setpoint/controller-runtime/api'
 import {
   type BareMeta,
   type BareObject,
@@ -10,6 +10,7 @@ import {
   objectLimits,
   partsName,
   type Reservations,
+  runAdmitHook,
   runDefaultHook,
   runValidateHook,
   type Scope,
@@ -293,13 +294,18 @@ function finishDraft(
   const ofKind = isValid && served.rules?.validate?.(completed, before?.object, version.apiVersion)
   // The fields are those of the hub, which the client may not know.
   const suffix = version.isHub ? '' : ` (after conversion to ${served.hub.name})`
-  for (const { reason = 'FieldValueInvalid', ...cause } of [...violations, ...refused, ...(ofKind || [])])
-    causes.add({ ...cause, reason, message: cause.message + suffix })
+  const addAll = (found: readonly (StatusCause | HookViolation)[]) => {
+    for (const { reason = 'FieldValueInvalid', ...cause } of found)
+      causes.add({ ...cause, reason, message: cause.message + suffix })
+  }
+  addAll([...violations, ...refused, ...(ofKind || [])])
   const warnings = served.hub.isBuiltIn ? [] : finalizerWarnings(completed.metadata, stored?.object.metadata)
   // Index functions may rely on the schema, so they only see valid objects.
   if (!isValid) throw invalid(served, name, causes)
   const json = encodeObject(completed)
   const values = indexDraft(served, completed, json, before, causes)
+  if (!causes.isEmpty) throw invalid(served, name, causes)
+  addAll(runAdmitHook(served, completed, before?.object, scope, user))
   if (!causes.isEmpty) throw invalid(served, name, causes)
   if (options.user !== undefined) served.rules?.admit?.(completed, before?.object, options.user)
   return { object: completed, json, ...values, isIndexed: true, warnings }

@@ -68,6 +68,7 @@ export class Registry {
   readonly #clock: Clock
   readonly #reservedDomain: string
   readonly #namespaces: Namespaces | undefined
+  readonly #catchUp: (signal?: AbortSignal) => Promise<unknown>
   readonly #transactions: WriteTransactions
   readonly #contention: Contention
   readonly #commits: CommitLoop
@@ -75,6 +76,8 @@ export class Registry {
   /**
    * @param options.cached finds an object in the cache. Without it every write starts from a live read.
    * @param options.namespaces admits new objects to their namespaces. Without it every namespace exists.
+   * @param options.catchUp resolves when the caches have all writes acknowledged before, for models with `admit`. Rejects if they
+   *   cannot; the hook then reads what there is. Default: at once
    * @param options.bounds bounds what namespaces hold. Without it nothing does.
    */
   constructor(options: {
@@ -83,10 +86,12 @@ export class Registry {
     cached?: CacheLookup
     namespaces?: Namespaces
     bounds?: NamespaceBounds
+    catchUp?: (signal?: AbortSignal) => Promise<unknown>
     clock?: Clock
   }) {
     const { storage, reservedDomain, cached = () => undefined, namespaces, bounds } = options
-    const { clock = systemClock } = options
+    const { clock = systemClock, catchUp = async () => {} } = options
+    this.#catchUp = catchUp
     this.#namespaces = namespaces
     this.#storage = storage
     this.#reservedDomain = reservedDomain
@@ -100,6 +105,7 @@ export class Registry {
   async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
     const client = readClientObject(options.version ?? served.hub, body, options)
     if (hasManyParts(body)) await nextTurn()
+    await this.#catchUpFor(served, options)
     if (served.indexes.isNamespaced) {
       if (options.namespace === undefined) throw badRequest(`${served.title} are created in a namespace`)
       checkNamespace(options.namespace, client.meta)
@@ -194,6 +200,7 @@ export class Registry {
     const client = readClientObject(version, body, options)
     if (hasManyParts(body)) await nextTurn()
     checkIdentity(served, key, client.meta)
+    await this.#catchUpFor(served, options)
     const result = await this.#commits.run(
       served,
       key,
@@ -215,6 +222,7 @@ export class Registry {
     const version = options.version ?? served.hub
     const isLargePatch = hasManyParts(patch.document)
     if (isLargePatch) await nextTurn()
+    await this.#catchUpFor(served, options)
     let warnings: readonly string[] = []
     const result = await this.#commits.run(
       served,
@@ -262,6 +270,7 @@ export class Registry {
     }
     const isLargeConfig = hasManyParts(patch.document)
     if (isLargeConfig) await nextTurn()
+    await this.#catchUpFor(served, options)
     const merge = (live: Parameters<typeof applyConfiguration>[1]) => {
       const body = isRecord(patch.document) ? version.schemas.prune(patch.document) : {}
       // Of this attempt: the next one sees another object.
@@ -310,6 +319,11 @@ export class Registry {
         await attempts.pause()
       }
     }
+  }
+
+  /** Nothing may block the removal of finalizers, so a failure is left to the hook. */
+  async #catchUpFor({ model }: ServedModel, { signal }: WriteOptions): Promise<void> {
+    if (model.admit !== undefined) await this.#catchUp(signal).catch(() => {})
   }
 
   #managedWrite(served: ServedModel, scope: Scope, options: WriteOptions): ManagedWrite {

@@ -16,7 +16,14 @@ import { ApiServer, Health, loadActionRules } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { loadRules, ServedModel } from '../model/index.ts'
-import { PluginActor, readSettings, ServedKinds } from '../plugins/index.ts'
+import {
+  type Actor,
+  AdmitReads,
+  PluginActor,
+  readSettings,
+  ServedKinds,
+  serverActor,
+} from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
 import { LocalAccess, LocalOrigins } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
@@ -112,22 +119,25 @@ async function openStore(
 }
 
 /** Checks groups as the program does for plugins. Models given without a plugin may use any group. */
-function registerModels({ models, builtIn }: ServerRooms, options: OpenTestServerOptions): ServedModel[] {
+function registerModels(rooms: ServerRooms, options: OpenTestServerOptions): ServedModel[] {
+  const { models, follower, builtIn } = rooms
+  const readsOf = (actor: Actor) => ({ listerOf: () => new AdmitReads({ models, follower, actor }) })
   const served: ServedModel[] = []
   for (const plugin of options.plugins) {
+    const actor = actorOf(rooms, plugin)
     for (const model of plugin.models) {
       if (isReservedGroup(model.group, testServerDefaults.reservedDomain)) {
         throw new Error(
           `plugin ${plugin.name}: the group ${JSON.stringify(model.group)} of ${model.kind} is reserved`,
         )
       }
-      served.push(new ServedModel(model, plugin.name))
+      served.push(new ServedModel(model, plugin.name, readsOf(actor)))
     }
   }
   for (const model of options.models) {
     // A plugin's model may be given a second time.
     if (served.some(known => known.model === model)) continue
-    served.push(new ServedModel(model))
+    served.push(new ServedModel(model, undefined, readsOf(serverActor)))
   }
   // The kind of the collector; a test may give it too.
   const own = ServedModel.builtIn(orphanRecordModel(testServerDefaults.reservedDomain))
@@ -140,15 +150,19 @@ function settingsOf(plugin: Plugin, config: PluginSettingsOfTest): Readonly<Reco
   return readSettings(plugin, { env: {}, config }, [])
 }
 
+function actorOf({ authorizer, callers }: ServerRooms, { name }: Plugin): PluginActor {
+  return new PluginActor(name, { authorizer, callers, isOpen: true })
+}
+
 /** Serves the routes and actions of a plugin. @throws the error of its `setup`; RouteConflictError */
 async function host(
-  { transport, authorizer, callers, routes }: ServerRooms,
+  rooms: ServerRooms,
   plugin: Plugin,
   { settings, log }: OpenTestServerOptions,
 ): Promise<HostedPlugin> {
-  const actor = new PluginActor(plugin.name, { authorizer, callers, isOpen: true })
+  const { transport, routes } = rooms
   const hosted = await setupPlugin(plugin, {
-    transport: transport.for(actor),
+    transport: transport.for(actorOf(rooms, plugin)),
     hostTransport: transport,
     log,
     settings: settingsOf(plugin, settings),

@@ -1,4 +1,7 @@
+import type { DeepReadonly } from './deep-readonly.ts'
+import type { IndexSpec } from './index-spec.ts'
 import type { ApiObject, ObjectMeta } from './object.ts'
+import type { ObjectKey } from './object-key.ts'
 
 /** The user that sent a request. */
 export interface UserInfo {
@@ -48,9 +51,43 @@ export interface ValidateContext<T extends ApiObject = ApiObject> extends Defaul
   readonly user: UserInfo
 }
 
+/** What an `AdmitLister` needs of a model. */
+export interface ListedModel<T extends ApiObject = ApiObject> {
+  readonly group: string
+  readonly version: string
+  readonly plural: string
+  readonly scope: 'Cluster' | 'Namespaced'
+  readonly indexes: readonly IndexSpec<T>[]
+}
+
+/** The objects that a model's `admit` lists. */
+export interface AdmitListOptions {
+  /** Only those in this namespace. */
+  readonly namespace?: string
+  /** Only those with a value in an index of the model. */
+  readonly index?: { readonly name: string; readonly value: string }
+}
+
+/**
+ * Reads the objects of the server's caches, frozen. They have every write that was acknowledged before the request came, and
+ * none of those that are under way. One run of `admit` may read 1,000 objects and 2 MiB of them.
+ */
+export interface AdmitLister {
+  /** @throws Error past the bound, for a kind that is not served, and without the permission `get` */
+  get<T extends ApiObject>(model: ListedModel<T>, key: ObjectKey): DeepReadonly<T> | undefined
+  /** @throws Error past the bound, for a kind or index that is not served, and without the permission `list` */
+  list<T extends ApiObject>(model: ListedModel<T>, options?: AdmitListOptions): readonly DeepReadonly<T>[]
+}
+
+/** Passed to a model's `admit`. */
+export interface AdmitContext<T extends ApiObject = ApiObject> extends ValidateContext<T> {
+  /** Reads other objects, with the permissions of the plugin. It can be used until `admit` returns. */
+  readonly lister: AdmitLister
+}
+
 /**
  * Functions that the server calls for each write of a kind, dry runs included, except for writes that only take away
- * finalizers. Both must be synchronous. One that throws refuses the write with a 500 that names the plugin. They may run
+ * finalizers. All must be synchronous. One that throws refuses the write with a 500 that names the plugin. They may run
  * several times for one request, and the results must depend on nothing but the arguments.
  */
 export interface ModelHooks<T extends ApiObject = ApiObject> {
@@ -67,4 +104,10 @@ export interface ModelHooks<T extends ApiObject = ApiObject> {
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: a function without a return statement is a valid hook
   validate?(object: HookObject<T>, context: ValidateContext<T>): readonly HookViolation[] | undefined | void
+  /**
+   * Returns the violations that other objects cause, for example of a quota. It is called for objects without any other
+   * violation. Two writes at the same time do not see each other: what must be exact belongs in a unique index.
+   */
+  // biome-ignore lint/suspicious/noConfusingVoidType: as `validate`
+  admit?(object: HookObject<T>, context: AdmitContext<T>): readonly HookViolation[] | undefined | void
 }

@@ -100,6 +100,7 @@ const modelKeys: KeysOf<ModelDeclaration & { apiVersion: string }> = {
   storedVersion: true,
   default: true,
   validate: true,
+  admit: true,
   apiVersion: true,
 }
 
@@ -231,6 +232,7 @@ export function freezeModel<T extends ApiObject, S extends ContentSchema, V exte
     storedVersion,
     default: parts.default,
     validate: parts.validate,
+    admit: parts.admit,
   } satisfies Model<T>)
 }
 
@@ -311,7 +313,7 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   problems.push(
     ...problemsOfVersions(declaration.version, declaration.versions ?? [], declaration.storedVersion),
   )
-  for (const hook of ['default', 'validate'] as const) {
+  for (const hook of ['default', 'validate', 'admit'] as const) {
     const given: unknown = declaration[hook]
     const problem = given === undefined ? undefined : problemOfFunction(given)
     if (problem !== undefined) problems.push(`${hook} ${problem}`)
