@@ -165,15 +165,12 @@ describe('the lister of admit', () => {
     })
   })
 
-  test.each(['index', 'unserved', 'throws'])(
-    'that fails is a fault of the plugin: %s',
-    async what => {
-      await expect(ask(what)).rejects.toMatchObject({
-        reason: 'InternalError',
-        message: expect.stringContaining('the admit hook of plugin "demo" failed'),
-      })
-    },
-  )
+  test.each(['index', 'unserved', 'throws'])('that fails is a fault of the plugin: %s', async what => {
+    await expect(ask(what)).rejects.toMatchObject({
+      reason: 'InternalError',
+      message: expect.stringContaining('the admit hook of plugin "demo" failed'),
+    })
+  })
 
   test('reads a bounded number of objects', async () => {
     const all = Array.from({ length: 1_001 }, (_, at) =>

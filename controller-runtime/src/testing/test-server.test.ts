@@ -137,8 +137,8 @@ test('a plugin gets the settings of the test with their defaults, and invalid on
     { size: 3, word: 'a' },
   ])
   expect(seen.every(Object.isFrozen)).toBe(true)
-  await using other = await startTestServer({ plugins: [plugin], settings: { set: { word: 1 } } })
-  await expect(other.startPlugin(plugin)).rejects.toThrow('word must be a string')
+  const other = startTestServer({ plugins: [plugin], settings: { set: { word: 1 } } })
+  await expect(other).rejects.toThrow('word must be a string')
 })
 
 test('dependents of a deleted owner are deleted', async () => {

@@ -86,7 +86,8 @@ export class TestServerMissingError extends Error {
  *
  * @throws TestServerMissingError if `@setpoint/apiserver` is installed neither with the SDK nor in the current project.
  * @throws TypeError for an unknown option.
- * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice.
+ * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice; for invalid settings, and
+ *   as the `setup` of a plugin.
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   refuseUnknownKeys(options, serverKeys, 'the options of startTestServer')
