@@ -225,7 +225,14 @@ describe('the role controllers', () => {
     await eventually(async () =>
       expect((await ask('/metrics')).text).toMatch(/^leader_election_master_status\{.*\} 1$/m),
     )
-    expect((await ask('/metrics')).text).toContain('controller_runtime_reconcile_total{controller="')
+    const metrics = (await ask('/metrics')).text
+    expect(metrics).toContain('controller_runtime_reconcile_total{controller="')
+    expect(metrics).toMatch(/^setpoint_build_info\{version=".+",node="v.+",store="",role="controllers"\} 1$/m)
+    expect(metrics).toContain('kubernetes_healthcheck{name="leader-election",type="readyz"} 1')
+    expect(metrics).toContain(
+      'kubernetes_healthcheck{name="informer/gadgets.demo.example.com",type="readyz"} 1',
+    )
+    expect(await ask('/readyz/informer/gadgets.demo.example.com')).toEqual({ status: 200, text: 'ok' })
     for (const path of ['/apis', '//', '/%', '/livez/x']) expect((await ask(path)).status).toBe(404)
     expect((await ask('/livez', 'POST')).status).toBe(405)
     // Without the server it soon loses the lease. A restart would not help.

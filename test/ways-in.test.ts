@@ -127,7 +127,6 @@ async function openServer() {
         return { user: { name: 'proxy', groups: [] }, credential: undefined }
       },
       onRevoked: () => () => {},
-      close() {},
     },
     authorizer,
     queues,

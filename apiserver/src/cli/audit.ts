@@ -10,22 +10,16 @@ import {
 } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
-import { FileWatch } from '../security/index.ts'
+import type { WatchedFiles } from '../security/index.ts'
 import type { ProcessLock } from '../storage/embedded/index.ts'
 import type { AuditOptions } from './flags-audit.ts'
 
-/** An audit log with its destinations, and the watch on its policy file. */
-interface OpenedAudit {
-  readonly log: AuditLog
-  readonly policyFile: { close(): void } | undefined
-}
-
-/** Opens the destinations of the audit log. @throws AuditFileError */
+/** Opens the destinations of the audit log, and reloads its policy when the file changes. @throws AuditFileError */
 export async function openAudit(
   { policy, file, webhook }: AuditOptions,
   models: () => ModelRegistry,
-  log: Logger,
-): Promise<OpenedAudit> {
+  { files, log }: { files: WatchedFiles; log: Logger },
+): Promise<AuditLog> {
   const sinks: AuditSink[] = []
   if (file !== undefined)
     sinks.push(await AuditFile.open({ ...file, log, lock: () => lockAuditFile(file.path, log) }))
@@ -39,9 +33,9 @@ export async function openAudit(
     sinks,
     isSensitive: (apiVersion, kind) => models().findKind(apiVersion, kind)?.model.sensitive ?? false,
   })
-  if (policy === undefined) return { log: audit, policyFile: undefined }
+  if (policy === undefined) return audit
   const { path, text } = policy
-  const policyFile = new FileWatch({
+  files.follow('audit-policy', {
     paths: [path],
     known: [text],
     failed: error =>
@@ -51,7 +45,7 @@ export async function openAudit(
       log.info({ path }, 'reloaded the audit policy')
     },
   })
-  return { log: audit, policyFile }
+  return audit
 }
 
 /**

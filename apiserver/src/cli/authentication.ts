@@ -7,7 +7,7 @@ import {
   tokenRequest,
 } from '../kubernetes/index.ts'
 import type { Logger } from '../log/index.ts'
-import { describeAuthentication, describeTokenFile, type Metrics } from '../metrics/index.ts'
+import { describeAuthentication, type Metrics } from '../metrics/index.ts'
 import type { ServerRooms } from '../rooms.ts'
 import {
   type Access,
@@ -18,6 +18,7 @@ import {
   LocalAccess,
   OidcIssuer,
   TokenFile,
+  type WatchedFiles,
 } from '../security/index.ts'
 import type { NamedText } from './flags-files.ts'
 import type { AuthenticationOptions } from './options.ts'
@@ -33,18 +34,19 @@ export interface ServerAuthentication {
 interface Parts {
   readonly rooms: Pick<ServerRooms, 'storage' | 'models' | 'registry' | 'follower' | 'gate'>
   readonly metrics: Pick<Metrics, 'registry'>
+  readonly files: WatchedFiles
   readonly log: Logger
 }
 
 /** Assembles the configured ways to authenticate, with their metrics, and serves the reviews of authentication. */
 export function authenticate(
   options: AuthenticationOptions | undefined,
-  { rooms, metrics, log }: Parts,
+  { rooms, metrics, files, log }: Parts,
 ): ServerAuthentication {
   const { tokenFile, clientCa, oidc = [] } = options ?? {}
   const { storage, models } = rooms
   const counts = new AuthenticationCounts()
-  const file = tokenFile && new TokenFile({ ...tokenFile, log })
+  const file = tokenFile && new TokenFile({ ...tokenFile, files, log })
   const issuers = oidc.map(each => new OidcIssuer(each, { log }))
   const accounts = new ServiceAccountTokens({
     keys: new SigningKeys(storage),
@@ -54,7 +56,6 @@ export function authenticate(
   const tokens = new BearerTokens({ issuers: [accounts, ...issuers], file, audience, counts })
   for (const review of [...authenticationReviews(tokens), tokenRequest({ ...rooms, tokens: accounts })])
     models.addReview(review)
-  if (file !== undefined) describeTokenFile(metrics.registry, file)
   describeAuthentication(metrics.registry, { counts, verified: tokens.verified, issuers })
   for (const issuer of issuers) issuer.start()
   if (options === undefined) return { access: new LocalAccess(), issuer: accounts, clients: undefined }

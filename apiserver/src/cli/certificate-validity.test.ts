@@ -35,8 +35,8 @@ describe('a certificate of 100 days', () => {
       warn: (_: object, message: string) => logged.push(`warn: ${message}`),
       error: (_: object, message: string) => logged.push(`error: ${message}`),
     }
-    validity = new CertificateValidity('clients refuse it', log, clock)
-    validity.watch({ path: '/cert.pem', text })
+    validity = new CertificateValidity(log, clock)
+    validity.watch('server', { path: '/cert.pem', text })
     return { clock, logged }
   }
 
@@ -55,10 +55,26 @@ describe('a certificate of 100 days', () => {
   it('that has been renewed is no longer reported', async () => {
     const { clock, logged } = watch(99)
     expect(logged).toHaveLength(1)
-    validity.watch({ path: '/cert.pem', text: await makeCertificate(5000) })
+    validity.watch('server', { path: '/cert.pem', text: await makeCertificate(5000) })
     logged.length = 0
     await clock.advance(3 * dayMs)
     expect(logged).toEqual([])
+  })
+
+  it('is one of several authorities, of which the one that is valid longest counts', async () => {
+    const { clock, logged } = watch(0.5)
+    const longer = await makeCertificate(5000)
+    validity.watch('client-ca', { path: '/ca.pem', text: text + longer })
+    const { validTo } = new X509Certificate(longer)
+    expect(validity.expirations()).toEqual([
+      { certificate: 'server', seconds: Date.parse(new X509Certificate(text).validTo) / 1000 },
+      { certificate: 'client-ca', seconds: Date.parse(validTo) / 1000 },
+    ])
+    await clock.advance(101 * dayMs)
+    expect(logged.at(-1)).toBe('error: the certificate has expired, clients refuse it')
+    expect(logged).not.toContainEqual(expect.stringContaining('certificates of clients'))
+    validity.watch('client-ca', { path: '/ca.pem', text })
+    expect(logged.at(-1)).toBe('error: the certificate has expired, certificates of clients are refused')
   })
 
   it('that is not valid yet is reported at once', () => {

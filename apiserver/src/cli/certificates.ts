@@ -1,8 +1,8 @@
 import type { ApiServer } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
-import { FileWatch } from '../security/index.ts'
+import type { WatchedFiles } from '../security/index.ts'
 import type { ServerAuthentication } from './authentication.ts'
-import { CertificateValidity } from './certificate-validity.ts'
+import type { CertificateValidity } from './certificate-validity.ts'
 import { checkKeyPair } from './key-pair.ts'
 import type { ServerOptions } from './options.ts'
 
@@ -13,14 +13,14 @@ import type { ServerOptions } from './options.ts'
 export function renewCertificates(
   app: ApiServer,
   { cert, key, clients }: NonNullable<ServerOptions['tls']> & Pick<ServerAuthentication, 'clients'>,
-  log: Logger,
-): { close(): void } {
-  const validity = new CertificateValidity('clients refuse it', log)
-  validity.watch(cert)
-  const files = [cert, key, ...(clients === undefined ? [] : [clients.ca])]
-  const watch = new FileWatch({
-    paths: files.map(({ path }) => path),
-    known: files.map(({ text }) => text),
+  { files, validity, log }: { files: WatchedFiles; validity: CertificateValidity; log: Logger },
+): void {
+  validity.watch('server', cert)
+  if (clients !== undefined) validity.watch('client-ca', clients.ca)
+  const watched = [cert, key, ...(clients === undefined ? [] : [clients.ca])]
+  files.follow('tls-cert', {
+    paths: watched.map(({ path }) => path),
+    known: watched.map(({ text }) => text),
     failed: error =>
       log.error({ path: cert.path, err: error }, 'failed to reload the certificate, keeping the old one'),
     changed: ([newCert = '', newKey = '', clientCa]) => {
@@ -29,13 +29,9 @@ export function renewCertificates(
       if (clientCa !== undefined) clients?.certificates.use(clientCa)
       app.renewTls({ cert: newCert, key: newKey, clientCa })
       log.info({ path: cert.path }, 'reloaded the certificate')
-      validity.watch({ path: cert.path, text: newCert })
+      validity.watch('server', { path: cert.path, text: newCert })
+      if (clients !== undefined && clientCa !== undefined)
+        validity.watch('client-ca', { path: clients.ca.path, text: clientCa })
     },
   })
-  return {
-    close() {
-      watch.close()
-      validity.close()
-    },
-  }
 }

@@ -9,9 +9,9 @@ import {
 } from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { Registry } from 'prom-client'
-import { HealthEndpoint, type HealthEndpointParts } from '../http/index.ts'
+import { ControllersHealth, HealthEndpoint } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
-import { describeLog, describeProcess } from '../metrics/index.ts'
+import { describeLog, describeProcess, describeProgram } from '../metrics/index.ts'
 import {
   ControllersRunner,
   installedSources,
@@ -19,7 +19,9 @@ import {
   Plugins,
   type ReloadOutcome,
 } from '../plugins/index.ts'
-import { warnIfReadableByAll } from '../security/index.ts'
+import { programVersion } from '../program-version.ts'
+import { WatchedFiles, warnIfReadableByAll } from '../security/index.ts'
+import { CertificateValidity } from './certificate-validity.ts'
 import { electionOf } from './election.ts'
 import type { ControllersOptions } from './options.ts'
 import { lastingTransport } from './server-transport.ts'
@@ -53,7 +55,9 @@ export async function startControllers(
 ): Promise<RunningControllers> {
   const { server, serverToken } = options
   if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, log)
-  const { transport, close } = lastingTransport(options, log)
+  const files = new WatchedFiles()
+  const validity = new CertificateValidity(log)
+  const transport = lastingTransport(options, { files, validity, log })
   await requireLeases(transport, server)
   const { reservedDomain } = options
   const registry = new Registry()
@@ -61,7 +65,10 @@ export async function startControllers(
   describeLog(registry, losses)
   // Before the plugins are loaded, so that a process with a slow plugin is alive and not ready.
   let running: Manager | undefined
-  const health = await tellHealth(options, { manager: () => running, registry }, log)
+  const health = new ControllersHealth(() => running)
+  const version = programVersion()
+  describeProgram(registry, { version, role: options.role, store: '', files, certificates: validity, health })
+  const endpoint = await tellHealth(options, { health, registry }, log)
   const manager = createManager({ transport, registry, log, leaderElection: electionOf(options) })
   if (options.collector) {
     manager.add(
@@ -93,12 +100,14 @@ export async function startControllers(
   await withinTime(started, controllersDefaults.announceMs)
   return {
     async stop(how) {
-      health?.drain()
+      health.drain()
       await manager.stop(how)
       await plugins.stop()
       await specs.stop()
-      await health?.close()
-      close()
+      await endpoint?.close()
+      files.close()
+      validity.close()
+      transport.close()
     },
     reloadPlugin: label => plugins.reload(label),
   }
@@ -121,7 +130,7 @@ async function requireLeases(transport: Transport, server: string): Promise<void
 
 async function tellHealth(
   { healthListen }: ControllersOptions,
-  parts: HealthEndpointParts,
+  parts: ConstructorParameters<typeof HealthEndpoint>[0],
   log: Logger,
 ): Promise<HealthEndpoint | undefined> {
   if (healthListen === undefined) return undefined

@@ -39,9 +39,16 @@ export function readAuthorities(text: string, readFile: ReadFile): string {
   return pem
 }
 
+const wholeCertificate = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
+
+/** Returns the certificates of a PEM file. @throws Error if one cannot be read */
+export function authoritiesIn(text: string): X509Certificate[] {
+  return (text.match(wholeCertificate) ?? []).map(each => new X509Certificate(each))
+}
+
 /** @throws UsageError if a PEM file has anything else than whole certificates, or none */
 export function checkAuthorities({ path, text }: NamedText): void {
-  const whole = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
+  const whole = text.match(wholeCertificate) ?? []
   // Node silently ignores certificates that are cut off.
   if (whole.length === 0 || whole.length !== text.split('-----BEGIN ').length - 1)
     throw new UsageError(`${quote(path)} is not a PEM file of whole certificates and nothing else`)

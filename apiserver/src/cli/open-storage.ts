@@ -1,5 +1,5 @@
 import type { Logger } from '../log/index.ts'
-import type { EtcdMetrics } from '../metrics/index.ts'
+import type { StorageMetrics } from '../metrics/index.ts'
 import type { EtcdStorageOptions } from '../storage/etcd/index.ts'
 import type { Fullness, Storage } from '../storage/index.ts'
 import type { StoreOptions } from './flags-store.ts'
@@ -8,14 +8,15 @@ import type { StoreOptions } from './flags-store.ts'
 export async function openStorage(
   store: StoreOptions,
   { tls, auth }: Pick<EtcdStorageOptions, 'tls' | 'auth'>,
-  { observe }: EtcdMetrics,
+  { observe, onMember, onCommit }: StorageMetrics,
   fullness: Fullness,
   log: Logger,
 ): Promise<Storage> {
   // Loading lmdb or the etcd client is a large part of the program's start.
   if (store.kind === 'embedded') {
     const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
-    return openEmbeddedStorage({ dataDir: store.dataDir, compact: store.compact, fullness, log })
+    const { dataDir, compact } = store
+    return openEmbeddedStorage({ dataDir, compact, fullness, onCommit, log })
   }
   const { openEtcdStorage } = await import('../storage/etcd/index.ts')
   return openEtcdStorage({
@@ -24,6 +25,7 @@ export async function openStorage(
     tls,
     auth,
     observe,
+    onMember,
     fullness,
     log,
   })

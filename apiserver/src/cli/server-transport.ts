@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { HttpTransport, type Logger } from '@setpoint/controller-runtime'
-import { FileWatch } from '../security/index.ts'
+import type { WatchedFiles } from '../security/index.ts'
+import type { CertificateValidity } from './certificate-validity.ts'
 import { checkAuthorities, isToken, type NamedText } from './flags-files.ts'
 
 /** The server that a command calls. */
@@ -28,37 +29,22 @@ export function serverTransport(
   })
 }
 
-/** A transport for a process that runs until it is stopped. */
-export interface LastingTransport {
-  readonly transport: HttpTransport
-  close(): void
-}
-
 /**
  * Returns a transport that also follows the file with the CA certificates. If the file is unusable, that is logged and the
  * old certificates stay in use.
  */
-export function lastingTransport(connection: ServerConnection, log: Logger): LastingTransport {
+export function lastingTransport(
+  connection: ServerConnection,
+  { files, validity, log }: { files: WatchedFiles; validity: CertificateValidity; log: Logger },
+): HttpTransport {
   const { serverCa } = connection
-  let ca = serverCa?.text
-  const transport = serverTransport(connection, () => ca)
-  const use = (text: string) => {
-    ca = text
-  }
-  const file = serverCa && watchAuthorities(serverCa, use, log)
-  return {
-    transport,
-    close() {
-      file?.close()
-      transport.close()
-    },
-  }
-}
-
-function watchAuthorities({ path, text }: NamedText, use: (text: string) => void, log: Logger): FileWatch {
-  return new FileWatch({
+  if (serverCa === undefined) return serverTransport(connection)
+  const { path } = serverCa
+  let ca = serverCa.text
+  validity.watch('server-ca', serverCa)
+  files.follow('server-ca', {
     paths: [path],
-    known: [text],
+    known: [ca],
     failed: error =>
       log.error(
         { path, err: error },
@@ -66,10 +52,12 @@ function watchAuthorities({ path, text }: NamedText, use: (text: string) => void
       ),
     changed: ([changed = '']) => {
       checkAuthorities({ path, text: changed })
-      use(changed)
+      ca = changed
+      validity.watch('server-ca', { path, text: changed })
       log.info({ path }, 'reloaded the CA certificates of the server')
     },
   })
+  return serverTransport(connection, () => ca)
 }
 
 /** Returns a function that returns the token in the file, or the one before as long as the file has none. */

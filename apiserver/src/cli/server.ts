@@ -7,22 +7,25 @@ import type { LogLosses } from '../log/index.ts'
 import {
   describeAudit,
   describeLog,
+  describeProgram,
   describeQueues,
   describeSpace,
-  EtcdMetrics,
   Metrics,
+  StorageMetrics,
 } from '../metrics/index.ts'
 import { installedSources, type Plugins, type ReloadOutcome, ServedKinds } from '../plugins/index.ts'
+import { programVersion } from '../program-version.ts'
 import { assembleRooms, type ServerRooms } from '../rooms.ts'
-import { LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
+import { LocalOrigins, NamedOrigins, type Origins, WatchedFiles } from '../security/index.ts'
 import { compactRegularly, Fullness, SpaceWatch } from '../storage/index.ts'
 import { WatchConnections } from '../watch/index.ts'
 import { openAudit } from './audit.ts'
 import { authenticate } from './authentication.ts'
+import { CertificateValidity } from './certificate-validity.ts'
 import { renewCertificates } from './certificates.ts'
 import { electionOf } from './election.ts'
-import { EtcdCertificates } from './etcd-certificates.ts'
-import { EtcdLogin } from './etcd-login.ts'
+import { etcdCertificates } from './etcd-certificates.ts'
+import { etcdLogin } from './etcd-login.ts'
 import { listen } from './listen.ts'
 import { openStorage } from './open-storage.ts'
 import type { ServerOptions } from './options.ts'
@@ -60,18 +63,16 @@ export async function startServer(
   stopAsked?: AbortSignal,
   explainFault?: (error: unknown) => string | undefined,
 ): Promise<RunningServer> {
-  const audit = options.audit && (await openAudit(options.audit, () => rooms.models, log))
-  const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
-  const etcdLogin = options.store.kind === 'etcd' ? new EtcdLogin(options.store, log) : undefined
-  const etcdMetrics = new EtcdMetrics()
+  const { store } = options
+  const files = new WatchedFiles()
+  const validity = new CertificateValidity(log)
+  const watched = { files, validity, log }
+  const audit = options.audit && (await openAudit(options.audit, () => rooms.models, watched))
+  const tls = store.kind === 'etcd' ? etcdCertificates(store.tls, watched) : undefined
+  const auth = store.kind === 'etcd' ? etcdLogin(store, watched) : undefined
+  const storageMetrics = new StorageMetrics()
   const fullness = new Fullness(log)
-  const storage = await openStorage(
-    options.store,
-    { tls: etcd?.tls, auth: etcdLogin?.credentials },
-    etcdMetrics,
-    fullness,
-    log,
-  )
+  const storage = await openStorage(store, { tls, auth }, storageMetrics, fullness, log)
   const space = new SpaceWatch({ storage, fullness, log })
   const stopping = new AbortController()
   // Every kind of the server listens to it while it starts.
@@ -85,7 +86,7 @@ export async function startServer(
     basePath,
     kubernetesKinds,
     log,
-    audit: audit?.log,
+    audit,
     isStarting,
   })
   const { follower, models, hub, routes, api, queues, authorizer } = rooms
@@ -94,11 +95,19 @@ export async function startServer(
   describeLog(metrics.registry, losses)
   describeQueues(metrics.registry, queues)
   describeSpace(metrics.registry, space)
-  if (audit !== undefined) describeAudit(metrics.registry, audit.log)
-  if (etcd !== undefined) metrics.registry.registerMetric(etcdMetrics.histogram)
+  if (audit !== undefined) describeAudit(metrics.registry, audit)
+  storageMetrics.register(metrics.registry, store.kind)
   const manager = createControllers(options, rooms, metrics, isStarting, log)
   const health = new Health({ storage, space, follower, plugins: () => plugins?.progress ?? [], manager })
-  const { access, issuer, clients } = authenticate(options.authentication, { rooms, metrics, log })
+  describeProgram(metrics.registry, {
+    version: programVersion(),
+    role: options.role,
+    store: store.kind,
+    files,
+    certificates: validity,
+    health,
+  })
+  const { access, issuer, clients } = authenticate(options.authentication, { rooms, metrics, files, log })
   const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
     models,
@@ -114,7 +123,7 @@ export async function startServer(
     health,
     metrics,
     log,
-    audit: audit?.log,
+    audit,
     isStarting,
     explainFault,
     basePath,
@@ -124,23 +133,20 @@ export async function startServer(
       clientCa: options.authentication?.clientCa?.text,
     },
   })
-  const files: { close(): void }[] = [access]
-  if (etcd !== undefined) files.push(etcd)
-  if (etcdLogin !== undefined) files.push(etcdLogin)
-  if (audit?.policyFile !== undefined) files.push(audit.policyFile)
-  if (options.tls !== undefined) files.push(renewCertificates(app, { ...options.tls, clients }, log))
+  if (options.tls !== undefined) renewCertificates(app, { ...options.tls, clients }, watched)
   let url: string
   try {
     url = await listen(app, options)
   } catch (error) {
-    for (const file of files) file.close()
+    files.close()
+    validity.close()
     await storage.close()
     throw error
   }
   follower.start()
   // The embedded store compacts itself.
   const compaction =
-    options.store.kind === 'etcd'
+    store.kind === 'etcd'
       ? compactRegularly({ storage, space, log, signal: stopping.signal })
       : Promise.resolve()
   const chores = Promise.all([compaction, space.run(stopping.signal), consistency.run(stopping.signal)])
@@ -183,9 +189,10 @@ export async function startServer(
         follower,
         storage,
         files,
+        validity,
         chores,
         stopping,
-        audit: audit?.log,
+        audit,
         forced: forced.signal,
         log,
       })

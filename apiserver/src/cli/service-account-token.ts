@@ -1,7 +1,8 @@
 import type { HttpTransport, Logger } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { decodeError } from '@setpoint/controller-runtime/internal'
-import { warnIfReadableByAll } from '../security/index.ts'
+import { WatchedFiles, warnIfReadableByAll } from '../security/index.ts'
+import { CertificateValidity } from './certificate-validity.ts'
 import type { ServiceAccountTokenOptions } from './options.ts'
 import { replaceSecretFile } from './secret-file.ts'
 import type { Started } from './serve.ts'
@@ -37,7 +38,9 @@ export async function serviceAccountToken(options: ServiceAccountTokenOptions): 
 function keepToken(options: ServiceAccountTokenOptions, path: string, logger: Logger): Started {
   const { account, serverToken } = options
   if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, logger)
-  const { transport, close } = lastingTransport(options, logger)
+  const files = new WatchedFiles()
+  const validity = new CertificateValidity(logger)
+  const transport = lastingTransport(options, { files, validity, log: logger })
   const stopping = new AbortController()
   const serviceAccount = `${account.namespace}/${account.name}`
   const renewing = renewToken(
@@ -54,7 +57,9 @@ function keepToken(options: ServiceAccountTokenOptions, path: string, logger: Lo
       async stop() {
         stopping.abort()
         await renewing
-        close()
+        files.close()
+        validity.close()
+        transport.close()
       },
     },
   }

@@ -4,8 +4,10 @@ import type { LogFollower } from '../cache/index.ts'
 import type { ApiServer, Health } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { PluginSpecs, Plugins } from '../plugins/index.ts'
+import type { WatchedFiles } from '../security/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
+import type { CertificateValidity } from './certificate-validity.ts'
 import { withinTime } from './within-time.ts'
 
 export const stopDefaults = Object.freeze({
@@ -34,8 +36,8 @@ interface Stoppable {
   readonly specs: PluginSpecs
   readonly follower: LogFollower
   readonly storage: Storage
-  /** Files that are reloaded when they change. */
-  readonly files: readonly { close(): void }[]
+  readonly files: WatchedFiles
+  readonly validity: CertificateValidity
   /** Periodic work, until `stopping`. */
   readonly chores: Promise<unknown>
   readonly stopping: AbortController
@@ -58,6 +60,7 @@ export async function stopServer({
   follower,
   storage,
   files,
+  validity,
   chores,
   stopping,
   audit,
@@ -82,7 +85,8 @@ export async function stopServer({
   const areClosed = await withinTime(closed, deadline - performance.now(), forced)
   if (!areClosed) log.warn({}, 'cutting connections that are still open')
   app.close()
-  for (const file of files) file.close()
+  files.close()
+  validity.close()
   stopping.abort()
   await chores
   await follower.stop()

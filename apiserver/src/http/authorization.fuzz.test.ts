@@ -178,7 +178,6 @@ const callers: Access = {
     return { user: { name, groups }, credential: undefined }
   },
   onRevoked: () => () => {},
-  close() {},
 }
 
 it('no fuzzed request gets a 500, or an object that its caller may not see', {

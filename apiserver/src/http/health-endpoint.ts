@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Router } from '@koa/router'
+import type { HealthCheck } from '@setpoint/controller-runtime/internal'
 import Koa from 'koa'
 import type { Registry } from 'prom-client'
 import { connectionDefaults } from './connection.ts'
@@ -17,10 +18,42 @@ import type { RequestState } from './request-state.ts'
 /** Bytes of a request's line and headers together: probes and scrapers send a few hundred. */
 const serverOptions = Object.freeze({ maxHeaderSize: 16 * 1024 })
 
-export interface HealthEndpointParts {
-  /** Called for every request. Returns undefined while plugins load: the process is alive but not ready. */
-  readonly manager: () => ManagerState | undefined
-  readonly registry: Registry
+/** The health of a process without an API. */
+export class ControllersHealth {
+  readonly #manager: () => ManagerState | undefined
+  #draining = false
+
+  /** @param manager returns undefined while plugins load: the process is alive but not ready */
+  constructor(manager: () => ManagerState | undefined) {
+    this.#manager = manager
+  }
+
+  /** Makes the process unready. */
+  drain(): void {
+    this.#draining = true
+  }
+
+  liveChecks(): readonly HealthCheck[] {
+    return [{ name: 'ping' }, ...(this.#manager()?.health().liveness ?? [])]
+  }
+
+  readyChecks(): readonly HealthCheck[] {
+    const manager = this.#manager()
+    return [
+      { name: 'ping' },
+      { name: 'shutdown', problem: this.#draining ? 'the process is shutting down' : undefined },
+      { name: 'startup', problem: manager === undefined ? 'plugins are still loading' : undefined },
+      ...(manager?.health().readiness ?? []),
+    ]
+  }
+
+  live(form: HealthForm): HealthAnswer {
+    return healthAnswer('livez', this.liveChecks(), form)
+  }
+
+  ready(form: HealthForm): HealthAnswer {
+    return healthAnswer('readyz', this.readyChecks(), form, leadershipNotes(this.#manager()))
+  }
 }
 
 /**
@@ -28,16 +61,12 @@ export interface HealthEndpointParts {
  * contain names of kinds and controllers and counts, but no objects.
  */
 export class HealthEndpoint {
-  readonly #parts: HealthEndpointParts
   readonly #server: Server
-  #draining = false
 
-  constructor(parts: HealthEndpointParts) {
-    this.#parts = parts
-    const { registry } = parts
+  constructor({ health, registry }: { readonly health: ControllersHealth; readonly registry: Registry }) {
     const router = new Router<RequestState>({ sensitive: true })
     addHealthRoutes(router, {
-      health: { live: form => this.#live(form), ready: form => this.#ready(form) },
+      health,
       metrics: { contentType: registry.contentType, text: () => registry.metrics() },
     })
     const koa = new Koa<RequestState>()
@@ -64,31 +93,10 @@ export class HealthEndpoint {
     })
   }
 
-  /** Makes the process unready. */
-  drain(): void {
-    this.#draining = true
-  }
-
   close(): Promise<void> {
     return new Promise(resolve => {
       this.#server.close(() => resolve())
       this.#server.closeAllConnections()
     })
-  }
-
-  #live(form: HealthForm): HealthAnswer {
-    const election = this.#parts.manager()?.health().liveness ?? []
-    return healthAnswer('livez', [{ name: 'ping' }, ...election], form)
-  }
-
-  #ready(form: HealthForm): HealthAnswer {
-    const manager = this.#parts.manager()
-    const checks = [
-      { name: 'ping' },
-      { name: 'shutdown', problem: this.#draining ? 'the process is shutting down' : undefined },
-      { name: 'startup', problem: manager === undefined ? 'plugins are still loading' : undefined },
-      ...(manager?.health().readiness ?? []),
-    ]
-    return healthAnswer('readyz', checks, form, leadershipNotes(manager))
   }
 }

@@ -18,9 +18,12 @@ export interface HealthRoutesParts {
 export function addHealthRoutes(router: Router<RequestState>, { health, metrics }: HealthRoutesParts): void {
   const probe =
     (check: (form: HealthForm) => HealthAnswer | Promise<HealthAnswer>) => async (ctx: Context) => {
+      const query = new URLSearchParams(ctx.querystring)
       const { status, text } = await check({
-        verbose: new URLSearchParams(ctx.querystring).has('verbose'),
+        verbose: query.has('verbose'),
         detailed: ctx.state.mayReadDetails,
+        only: ctx.params.check,
+        excluded: query.getAll('exclude'),
       })
       ctx.status = status
       ctx.type = 'text/plain'
@@ -28,11 +31,12 @@ export function addHealthRoutes(router: Router<RequestState>, { health, metrics 
     }
   const live = probe(form => health.live(form))
   router.get('/livez', live)
+  router.get('/livez/*check', live)
   router.get('/healthz', live)
-  router.get(
-    '/readyz',
-    probe(form => health.ready(form)),
-  )
+  router.get('/healthz/*check', live)
+  const ready = probe(form => health.ready(form))
+  router.get('/readyz', ready)
+  router.get('/readyz/*check', ready)
   let scrape: Promise<string> | undefined
   router.get('/metrics', async (ctx: Context) => {
     // The text takes milliseconds to build. Scrapes that arrive in the same turn of the event loop share it.

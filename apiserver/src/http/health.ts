@@ -65,22 +65,29 @@ export class Health {
     this.#draining = true
   }
 
-  live(form: HealthForm): HealthAnswer {
-    return healthAnswer('livez', [{ name: 'ping' }, ...(this.#manager?.health().liveness ?? [])], form)
+  liveChecks(): readonly HealthCheck[] {
+    return [{ name: 'ping' }, ...(this.#manager?.health().liveness ?? [])]
   }
 
-  async ready(form: HealthForm): Promise<HealthAnswer> {
+  async readyChecks(): Promise<readonly HealthCheck[]> {
     const shutdown = this.#draining ? 'the server is shutting down' : undefined
     const caches = this.#follower.trouble
-    const notes = this.#notes(form)
-    const checks = [
+    return [
       { name: 'ping' },
       { name: 'shutdown', problem: shutdown },
       { name: 'store', problem: await this.#checkStore() },
       { name: 'caches', problem: caches },
       { name: 'startup', problem: this.#startup() },
     ]
-    return healthAnswer('readyz', checks, form, notes)
+  }
+
+  live(form: HealthForm): HealthAnswer {
+    return healthAnswer('livez', this.liveChecks(), form)
+  }
+
+  async ready(form: HealthForm): Promise<HealthAnswer> {
+    const notes = this.#notes(form)
+    return healthAnswer('readyz', await this.readyChecks(), form, notes)
   }
 
   #startup(): string | undefined {
@@ -122,10 +129,14 @@ export interface HealthForm {
   readonly verbose: boolean
   /** Whether it gives reasons and progress. Callers without credentials get names only. */
   readonly detailed: boolean
+  /** The name of the only check that is asked for. Default: all of them. */
+  readonly only?: string
+  /** Names of checks that do not count. Default: none. */
+  readonly excluded?: readonly string[]
 }
 
 export interface HealthAnswer {
-  readonly status: 200 | 503
+  readonly status: 200 | 404 | 503
   readonly text: string
 }
 
@@ -141,10 +152,15 @@ export function leadershipNotes(manager: ManagerState | undefined): readonly str
 /** Kubernetes' format: `ok`, or one line for each check if one fails or the client asks for it. */
 export function healthAnswer(
   name: string,
-  results: readonly HealthCheck[],
-  { verbose, detailed }: HealthForm,
+  checks: readonly HealthCheck[],
+  { verbose, detailed, only, excluded = [] }: HealthForm,
   notes: readonly string[] = [],
 ): HealthAnswer {
+  const isAsked = (check: HealthCheck) =>
+    only === undefined ? !excluded.includes(check.name) : check.name === only
+  const results = checks.filter(isAsked)
+  if (only !== undefined && results.length === 0)
+    return { status: 404, text: `${name} has no such check; see /${name}?verbose\n` }
   const failed = results.some(({ problem }) => problem !== undefined)
   if (!failed && !verbose) return { status: 200, text: 'ok' }
   const lines = results.map(result =>
@@ -152,7 +168,7 @@ export function healthAnswer(
       ? `[+]${result.name} ok`
       : `[-]${result.name} failed: ${detailed ? result.problem : 'reason withheld'}`,
   )
-  for (const note of notes) lines.push(`[+]${note}`)
+  if (only === undefined) for (const note of notes) lines.push(`[+]${note}`)
   return {
     status: failed ? 503 : 200,
     text: [...lines, `${name} check ${failed ? 'failed' : 'passed'}`, ''].join('\n'),

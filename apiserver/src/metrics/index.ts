@@ -6,11 +6,11 @@
 
 export * from './audit-metrics.ts'
 export * from './authentication-metrics.ts'
-export * from './etcd-metrics.ts'
 export * from './fairness-metrics.ts'
 export * from './log-metrics.ts'
 export * from './metrics.ts'
 export * from './process-metrics.ts'
+export * from './program-metrics.ts'
 export * from './request-metrics.ts'
 export * from './space-metrics.ts'
-export * from './token-metrics.ts'
+export * from './storage-metrics.ts'

@@ -4,7 +4,12 @@ import type { Registry } from 'prom-client'
 /** Sizes in bytes, as of the latest look; undefined if the store did not tell. */
 interface SpaceSource {
   readonly latest:
-    | { readonly sizeBytes: number; readonly usedBytes: number; readonly quotaBytes: number | undefined }
+    | {
+        readonly sizeBytes: number
+        readonly usedBytes: number
+        readonly quotaBytes: number | undefined
+        readonly diskFreeBytes: number | undefined
+      }
     | undefined
   readonly isFull: boolean
 }
@@ -26,6 +31,12 @@ export function describeSpace(registry: Registry, space: SpaceSource): void {
     'Bytes that the quota of etcd allows for that file.',
     [],
     () => (space.latest?.quotaBytes === undefined ? [] : [[space.latest.quotaBytes]]),
+  )
+  metrics.gauge(
+    'setpoint_storage_disk_free_bytes',
+    'Free bytes of the disk of the embedded store.',
+    [],
+    () => (space.latest?.diskFreeBytes === undefined ? [] : [[space.latest.diskFreeBytes]]),
   )
   metrics.gauge(
     'setpoint_storage_full',

@@ -48,7 +48,6 @@ export interface Access {
   identify(request: CallerRequest): Identity | Promise<Identity>
   /** Calls `revoked` as the credential of the caller does. Returns a function that unsubscribes. */
   onRevoked(identity: Identity, revoked: () => void): () => void
-  close(): void
 }
 
 /** The groups that follow from the way of authentication, as in Kubernetes. */

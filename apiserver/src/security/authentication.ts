@@ -50,10 +50,6 @@ export class Authentication implements Access {
   onRevoked({ credential }: Identity, revoked: () => void): () => void {
     return credential?.onRevoked(revoked) ?? (() => {})
   }
-
-  close(): void {
-    this.#tokens.close()
-  }
 }
 
 function identityOf({ identity }: AuthenticatedToken): Identity {

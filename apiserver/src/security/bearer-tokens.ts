@@ -75,10 +75,6 @@ export class BearerTokens {
     }
   }
 
-  close(): void {
-    this.#file?.close()
-  }
-
   #find(token: string, expected: readonly string[]): AuthenticatedToken {
     const identity = this.#file?.find(token)
     if (identity === undefined) throw new ApiError('Unauthorized', 'the token is invalid')

@@ -8,7 +8,7 @@ export const fileWatchDefaults = Object.freeze({
   repeatMs: 60_000,
 })
 
-interface FileWatchOptions {
+export interface FileWatchOptions {
   readonly paths: readonly string[]
   /** The contents in use, in the order of `paths`. */
   readonly known: readonly string[]
@@ -34,6 +34,8 @@ export class FileWatch {
   #failure: { readonly since: number; text: string; reportedAt: number } | undefined
   #cancel: CancelTimer = () => {}
   #closed = false
+  #reloads = 0
+  #failures = 0
 
   constructor(options: FileWatchOptions) {
     this.#options = options
@@ -45,6 +47,16 @@ export class FileWatch {
   /** Milliseconds since the files became unreadable or invalid; 0 if they are valid. */
   get failingMs(): number {
     return this.#failure === undefined ? 0 : this.#clock.monotonic() - this.#failure.since
+  }
+
+  /** Changes of the files that were used. */
+  get reloads(): number {
+    return this.#reloads
+  }
+
+  /** Failures that were reported. */
+  get failures(): number {
+    return this.#failures
   }
 
   close(): void {
@@ -79,6 +91,7 @@ export class FileWatch {
     this.#unusable = undefined
     try {
       this.#options.changed(texts)
+      this.#reloads++
     } catch (error) {
       this.#unusable = { error }
     }
@@ -92,6 +105,7 @@ export class FileWatch {
     if (text === failure.text && now - failure.reportedAt < fileWatchDefaults.repeatMs) return
     failure.text = text
     failure.reportedAt = now
+    this.#failures++
     this.#options.failed(error, now - failure.since)
   }
 }

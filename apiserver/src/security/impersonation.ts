@@ -54,10 +54,6 @@ export class ImpersonatingAccess implements Access {
   onRevoked(identity: Identity, revoked: () => void): () => void {
     return this.#access.onRevoked(identity.impersonator ?? identity, revoked)
   }
-
-  close(): void {
-    this.#access.close()
-  }
 }
 
 /**

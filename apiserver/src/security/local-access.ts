@@ -8,7 +8,6 @@ export class LocalAccess implements Access {
   onRevoked(): () => void {
     return () => {}
   }
-  close(): void {}
 }
 
 /** The identity of all callers without authentication. */

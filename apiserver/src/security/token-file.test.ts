@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { fileWatchDefaults } from './file-watch.ts'
 import { TokenFile, tokenFileDefaults } from './token-file.ts'
 import { makeToken } from './token-list.ts'
+import { WatchedFiles } from './watched-files.ts'
 
 const ann = makeToken({ name: 'ann', groups: ['setpoint:admins'] })
 
@@ -14,6 +15,7 @@ describe('a token file', () => {
   let folder: string
   let path: string
   let clock: FakeClock
+  let files: WatchedFiles
   let tokens: TokenFile
   const errors: string[] = []
   const log: Logger = {
@@ -27,10 +29,11 @@ describe('a token file', () => {
     path = join(folder, 'tokens.yaml')
     await writeFile(path, ann.entry, { mode: 0o600 })
     clock = new FakeClock()
-    tokens = new TokenFile({ path, text: ann.entry, log, clock })
+    files = new WatchedFiles()
+    tokens = new TokenFile({ path, text: ann.entry, files, log, clock })
   })
   afterEach(async () => {
-    tokens.close()
+    files.close()
     errors.length = 0
     await rm(folder, { recursive: true })
   })
@@ -55,7 +58,8 @@ describe('a token file', () => {
     expect(tokens.find(ann.token)).toMatchObject({ user: { name: 'ann' } })
     expect(revoked).toBe(0)
     await pass(fileWatchDefaults.intervalMs)
-    expect(tokens.failingSeconds).toBeGreaterThanOrEqual(600)
+    expect(files.reloads()).toMatchObject([{ file: 'token-file', reloads: 0, failures: errors.length }])
+    expect(files.reloads()[0]?.failingSeconds).toBeGreaterThanOrEqual(600)
     expect(() => tokens.find(ann.token)).toThrow(expect.objectContaining({ code: 503 }))
     expect(revoked).toBe(1)
   })
@@ -67,13 +71,13 @@ describe('a token file', () => {
     await writeFile(path, ann.entry)
     await pass(fileWatchDefaults.intervalMs)
     expect(tokens.find(ann.token)).toMatchObject({ user: { name: 'ann' } })
-    expect(tokens.failingSeconds).toBe(0)
+    expect(files.reloads()[0]?.failingSeconds).toBe(0)
   })
 
   it.skipIf(process.platform === 'win32')('that every user can read is logged at the start', async () => {
     expect(errors).toEqual([])
     await chmod(path, 0o644)
-    new TokenFile({ path, text: ann.entry, log, clock }).close()
+    new TokenFile({ path, text: ann.entry, files, log, clock })
     expect(errors).toEqual(['every user can read the token file; change its mode to 0600'])
   })
 })

@@ -2,10 +2,10 @@ import type { Clock } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
 import type { Identity } from './access.ts'
-import { FileWatch } from './file-watch.ts'
 import { Revocations } from './revocations.ts'
 import { warnIfReadableByAll } from './secret-file.ts'
 import { TokenList } from './token-list.ts'
+import type { WatchedFiles } from './watched-files.ts'
 
 export const tokenFileDefaults = Object.freeze({
   /**
@@ -14,6 +14,15 @@ export const tokenFileDefaults = Object.freeze({
    */
   refuseAfterMs: 10 * 60_000,
 })
+
+interface TokenFileOptions {
+  readonly path: string
+  readonly text: string
+  /** Reloads the file. */
+  readonly files: WatchedFiles
+  readonly log: Logger
+  readonly clock?: Clock
+}
 
 /**
  * Authenticates callers by the token hashes of a file, and reloads the file when it changes. If the file becomes
@@ -25,15 +34,14 @@ export class TokenFile {
   readonly #revocations: Revocations
   /** By the credentials of the list. */
   readonly #identities = new Map<string, Identity>()
-  readonly #file: FileWatch
   #refuses = false
 
   /** @throws TokenListError */
-  constructor({ path, text, log, clock }: { path: string; text: string; log: Logger; clock?: Clock }) {
+  constructor({ path, text, files, log, clock }: TokenFileOptions) {
     this.#tokens = new TokenList(text)
     this.#revocations = new Revocations(clock)
     warnIfReadableByAll(path, log)
-    this.#file = new FileWatch({
+    files.follow('token-file', {
       paths: [path],
       known: [text],
       clock,
@@ -61,11 +69,6 @@ export class TokenFile {
     })
   }
 
-  /** Seconds since the token file became unreadable or invalid; 0 if it is valid. */
-  get failingSeconds(): number {
-    return this.#file.failingMs / 1000
-  }
-
   /** Returns the caller, or undefined if the file does not have the token. @throws ApiError 503 */
   find(token: string): Identity | undefined {
     if (this.#refuses)
@@ -83,9 +86,5 @@ export class TokenFile {
       this.#identities.set(credential, identity)
     }
     return identity
-  }
-
-  close(): void {
-    this.#file.close()
   }
 }

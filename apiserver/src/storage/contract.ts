@@ -65,6 +65,8 @@ export interface StoreSpace {
   readonly usedBytes: number
   /** Bytes that the file may have. Undefined if only the disk bounds it. */
   readonly quotaBytes: number | undefined
+  /** Free bytes of the disk that the file is on. Undefined if the store does not tell. */
+  readonly diskFreeBytes: number | undefined
 }
 
 export interface KeyValue {

@@ -3,6 +3,8 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 /** A value and the values of its labels, in the order of the metric's label names. */
 type Sample<L extends readonly string[]> = readonly [value: number, ...labels: { [K in keyof L]: string }]
 
+type Samples<L extends readonly string[]> = Iterable<Sample<L>> | Promise<Iterable<Sample<L>>>
+
 /**
  * Registers metrics whose samples are read at each scrape, so that what they count are plain numbers. Samples with equal
  * labels are added up.
@@ -29,7 +31,7 @@ export class ScrapedMetrics {
     name: string,
     help: string,
     labelNames: L,
-    read: () => Iterable<Sample<L>>,
+    read: () => Samples<L>,
   ): void {
     this.#register(Gauge, name, help, labelNames, read)
   }
@@ -39,18 +41,19 @@ export class ScrapedMetrics {
     name: string,
     help: string,
     labelNames: L,
-    read: () => Iterable<Sample<L>>,
+    read: () => Samples<L>,
   ): void {
     new Type({
       name,
       help,
       labelNames,
       registers: [this.#registry],
-      collect() {
+      async collect() {
+        const samples = await read()
         this.reset()
         // Without labels, prom-client begins with a sample of 0.
         if (labelNames.length === 0) this.remove()
-        for (const [value, ...labels] of read())
+        for (const [value, ...labels] of samples)
           this.inc(Object.fromEntries(labelNames.map((label, at) => [label, labels[at]])), value)
       },
     })

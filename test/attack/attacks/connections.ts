@@ -69,7 +69,10 @@ async function checkFiles(scene: Scene): Promise<void> {
     signal: scene.signal,
   })
   scene.check(status === 200, `/metrics responded with ${status} ${text.slice(0, 100)}`)
-  scene.check(/^setpoint_token_file_failing_seconds 0$/m.test(text), 'the token file cannot be read')
+  scene.check(
+    /^setpoint_file_failing_seconds\{file="token-file"\} 0$/m.test(text),
+    'the token file cannot be read',
+  )
   const open = Number(/^process_open_fds (\d+)$/m.exec(text)?.[1] ?? Number.NaN)
   scene.check(open < targetLimits.descriptors, `the server has ${open} open descriptors`)
 }

@@ -97,7 +97,7 @@ export const disclosureAttacks: readonly Attack[] = [
       await sleep(10_000)
       scene.check(target.log.includes(target.users.path), 'the log does not name the missing file')
       const { text } = await call(target, { path: '/metrics', as: 'neighbour' })
-      const failing = /^setpoint_token_file_failing_seconds (\S+)$/m.exec(text)?.[1]
+      const failing = /^setpoint_file_failing_seconds\{file="token-file"\} (\S+)$/m.exec(text)?.[1]
       scene.check(Number(failing) > 0, `the metric of the missing file is ${failing}`)
       await target.users.write()
     },

@@ -3,11 +3,14 @@ import { docsPaths } from '../../openapi/index.ts'
 import type { Access, Authorizer } from '../../security/index.ts'
 import type { Context, Middleware } from '../request-state.ts'
 
-/** Paths of probes, which have no credentials. To callers without any, the responses contain no more than names. */
+/**
+ * Paths of probes, which have no credentials, with single checks below them. To callers without any, the responses contain no more
+ * than names.
+ */
 const probes: ReadonlySet<string> = new Set(['/livez', '/readyz', '/healthz'])
 
-/** The paths that need no credentials: probes, the version, and a page that asks for credentials. */
-const open: ReadonlySet<string> = new Set([...probes, '/version', ...docsPaths])
+/** The other paths that need no credentials: the version, and a page that asks for credentials. */
+const open: ReadonlySet<string> = new Set(['/version', ...docsPaths])
 
 interface OpenPathsParts {
   readonly access: Access
@@ -18,13 +21,21 @@ interface OpenPathsParts {
 export function openPaths(parts: OpenPathsParts, system: Middleware): Middleware {
   return (ctx, next) => {
     const { path } = ctx.state
-    if (path === undefined || !open.has(path)) return next()
-    if (!probes.has(path)) return system(ctx, next)
-    return mayRead(ctx, path, parts).then(may => {
+    if (path === undefined) return next()
+    if (open.has(path)) return system(ctx, next)
+    const probe = firstSegment(path)
+    if (!probes.has(probe)) return next()
+    return mayRead(ctx, probe, parts).then(may => {
       ctx.state.mayReadDetails = may
       return system(ctx, next)
     })
   }
+}
+
+/** Returns the first segment of a path, with the slash before it. */
+function firstSegment(path: string): string {
+  const end = path.indexOf('/', 1)
+  return end < 0 ? path : path.slice(0, end)
 }
 
 /** Returns true for an authenticated caller who may get the path. */

@@ -1,4 +1,5 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import { errorMessage, type Revision } from '@setpoint/controller-runtime/api'
@@ -44,6 +45,8 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
   /** If true, rewrites the file without its free space first. Default false. */
   readonly compact?: boolean
   readonly fullness?: Fullness
+  /** Called after each commit of one or more transactions with the time that it took. */
+  readonly onCommit?: (seconds: number) => void
   /** Reports failed commits and files that other users can read. Default: none. */
   readonly log?: Logger
 }
@@ -54,7 +57,7 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
  * @throws StoreFolderError if the folder cannot be created or written, or has other content.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
-  const { dataDir, durable = true, compact = false, fullness, log, ...bounds } = options
+  const { dataDir, durable = true, compact = false, fullness, onCommit, log, ...bounds } = options
   const folder = prepareFolder(dataDir)
   restrictFiles(folder, log)
   const lock = await lockFolder(folder, durable)
@@ -62,7 +65,7 @@ export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Sto
     const all = { ...embeddedDefaults, ...bounds }
     const open = () => StoreFile.open(folder, all, durable)
     if (compact) await compactFile(await open(), all.commitTimeoutMs, log)
-    return new EmbeddedStorage(await open(), lock, all, fullness, log)
+    return new EmbeddedStorage(await open(), lock, all, { fullness, onCommit, log })
   } catch (error) {
     await lock.release()
     throw error
@@ -133,8 +136,7 @@ class EmbeddedStorage implements Storage {
     file: StoreFile,
     lock: ProcessLock,
     bounds: EmbeddedBounds,
-    fullness: Fullness | undefined,
-    log: Logger | undefined,
+    { fullness, onCommit, log }: Pick<EmbeddedOptions, 'fullness' | 'onCommit' | 'log'>,
   ) {
     this.#file = file
     this.#lock = lock
@@ -143,7 +145,8 @@ class EmbeddedStorage implements Storage {
     this.#tail = new HistoryTail(bounds.tailRevisions, bounds.tailBytes)
     this.#watches = new Watches(file, this.#tail, bounds)
     this.#past = new PastStates(file, bounds.pastRevisions)
-    this.#commits = new GroupCommit(file, bounds, log, commit => {
+    this.#commits = new GroupCommit(file, bounds, log, (commit, seconds) => {
+      onCommit?.(seconds)
       for (const segment of commit.history) this.#tail.push(segment)
       this.#watches.announce()
     })
@@ -205,7 +208,8 @@ class EmbeddedStorage implements Storage {
 
   async space(options?: CallOptions): Promise<StoreSpace> {
     this.#begin(options)
-    return { ...this.#file.space(), quotaBytes: undefined }
+    const { bavail, bsize } = await statfs(this.#file.folder)
+    return { ...this.#file.space(), quotaBytes: undefined, diskFreeBytes: bavail * bsize }
   }
 
   close(): Promise<void> {

@@ -29,7 +29,7 @@ export class GroupCommit {
   readonly #file: StoreFile
   readonly #bounds: EmbeddedBounds
   readonly #log: Logger | undefined
-  readonly #publish: (commit: FileCommit) => void
+  readonly #publish: (commit: FileCommit, seconds: number) => void
   #waiting: Waiting[] = []
   #waitingBytes = 0
   /** How many of the waiting entries to commit alone, because their batch did not fit on the disk. */
@@ -38,12 +38,15 @@ export class GroupCommit {
   #stalled = false
   #closed = false
 
-  /** @param publish called after each durable commit, when the file shows it and before its callers are resolved. */
+  /**
+   * @param publish called after each durable commit, when the file shows it and before its callers are resolved, with the time
+   *   that it took
+   */
   constructor(
     file: StoreFile,
     bounds: EmbeddedBounds,
     log: Logger | undefined,
-    publish: (commit: FileCommit) => void,
+    publish: (commit: FileCommit, seconds: number) => void,
   ) {
     this.#file = file
     this.#bounds = bounds
@@ -184,6 +187,7 @@ export class GroupCommit {
   /** Returns the error for the callers, or undefined if the commit is durable. */
   async #write(commit: FileCommit, entries: readonly Waiting[]): Promise<Error | undefined> {
     const overdue = setTimeout(() => this.#stall(entries), this.#bounds.commitTimeoutMs)
+    const begunAt = performance.now()
     let failure: unknown
     try {
       await this.#file.commit(commit)
@@ -193,9 +197,10 @@ export class GroupCommit {
       clearTimeout(overdue)
       this.#stalled = false
     }
+    const seconds = (performance.now() - begunAt) / 1000
     const now = this.#file.refresh()
     const isThere = encodeState(now).equals(encodeState(commit.state))
-    if (isThere) this.#publish(commit)
+    if (isThere) this.#publish(commit, seconds)
     if (isThere && failure === undefined) return undefined
     failure ??= new Error(`the file is at revision ${now.current} instead of ${commit.state.current}`)
     this.#log?.error(

@@ -13,6 +13,8 @@ export interface EndpointsOptions extends Pick<ConnectionOptions, 'tls'> {
   readonly auth?: Credentials
   /** A key that the user may read. */
   readonly probe: Buffer
+  /** Called with the member that takes the calls, at the start and after each change. */
+  readonly onMember?: (address: string) => void
 }
 
 /** Picks a method from `methods`. */
@@ -33,6 +35,7 @@ export class Endpoints {
   /** Asks all members for their cluster. Its failure is kept for `meetPauseMs`. */
   #meeting: Promise<void> | undefined
   readonly #log: Logger | undefined
+  readonly #onMember: (address: string) => void
   readonly #connections = new Set<Connection>()
   /** The connections that calls share, by the index of their member. */
   readonly #shared: (Connection | undefined)[] = []
@@ -40,7 +43,11 @@ export class Endpoints {
   #closed = false
 
   /** @throws RangeError if there is no address, or one has a path, user or unknown scheme. */
-  constructor(addresses: readonly string[], { tls, auth, probe }: EndpointsOptions, log: Logger | undefined) {
+  constructor(
+    addresses: readonly string[],
+    { tls, auth, probe, onMember = () => {} }: EndpointsOptions,
+    log: Logger | undefined,
+  ) {
     if (addresses.length === 0) throw new RangeError('at least one etcd endpoint is needed')
     this.#addresses = addresses.map(address => parseEndpoint(address, tls !== undefined))
     if (new Set(this.#addresses.map(address => address.startsWith('https:'))).size > 1)
@@ -52,8 +59,10 @@ export class Endpoints {
     this.#login = auth && new Login(auth, request => this.#authenticate(request))
     this.#options = { tls, login: this.#login, membership: this.#membership }
     this.#log = log
+    this.#onMember = onMember
     // Random, so that several servers do not all use the first member.
     this.#index = Math.floor(Math.random() * this.#addresses.length)
+    this.#onMember(this.#addresses[this.#index] ?? '')
   }
 
   get addresses(): readonly string[] {
@@ -194,6 +203,7 @@ export class Endpoints {
     const old = this.#shared[this.#index]
     this.#shared[this.#index] = undefined
     this.#index = index
+    this.#onMember(this.#addresses[index] ?? '')
     old?.retire()
   }
 

@@ -99,14 +99,19 @@ describe('the storage on etcd', () => {
     await expect(storage.get('a')).rejects.toBeInstanceOf(StoreUnavailableError)
   })
 
-  test('uses the next endpoint when one refuses connections', async () => {
+  test('uses the next endpoint when one refuses connections, and tells which one it uses', async () => {
     const etcd = await etcdForTest()
     const refusing = await startTcpProxy(etcd)
     await refusing.refuse()
     for (let i = 0; i < 4; i++) {
-      const storage = await openEtcdStorage({ endpoints: [refusing.endpoint, etcd.endpoint] })
+      const used: string[] = []
+      const storage = await openEtcdStorage({
+        endpoints: [refusing.endpoint, etcd.endpoint],
+        onMember: endpoint => used.push(endpoint),
+      })
       await commit(storage, put('a', `${i}`))
       expect((await storage.get('a')).pair?.value.toString()).toBe(`${i}`)
+      expect(used.at(-1)).toBe(etcd.endpoint)
       await storage.close()
     }
   })

@@ -59,6 +59,8 @@ export interface EtcdStorageOptions {
   /** Deadline of one call with all its steps, in milliseconds. Default 5000. */
   readonly deadlineMs?: number
   readonly observe?: CallObserver
+  /** Called with the endpoint that takes the calls, at the start and after each change. */
+  readonly onMember?: (endpoint: string) => void
   readonly fullness?: Fullness
   readonly log?: Logger
 }
@@ -99,7 +101,11 @@ class EtcdStorage implements Storage {
     this.#fullness = options.fullness
     this.#tls = tls
     this.#lineage = new Lineage(log)
-    this.#endpoints = new Endpoints(endpoints, { tls, auth, probe: this.#keyspace.tip }, log)
+    this.#endpoints = new Endpoints(
+      endpoints,
+      { tls, auth, probe: this.#keyspace.tip, onMember: options.onMember },
+      log,
+    )
     this.#outcomes = new Outcomes({
       endpoints: this.#endpoints,
       lineage: this.#lineage,
@@ -358,6 +364,7 @@ class EtcdStorage implements Storage {
       sizeBytes: Math.max(...known.map(({ sizeBytes }) => sizeBytes)),
       usedBytes: Math.max(...known.map(({ usedBytes }) => usedBytes)),
       quotaBytes: quotas.length === 0 ? undefined : Math.min(...quotas),
+      diskFreeBytes: undefined,
     }
   }
 

@@ -28,7 +28,12 @@ export async function spaceOf(
     throw new StoreUnavailableError(`${endpoint}/metrics has no metrics of etcd`)
   const quotaBytes = values.get('etcd_server_quota_backend_bytes')
   // Without a quota it is 0 or negative.
-  return { sizeBytes, usedBytes, quotaBytes: quotaBytes && quotaBytes > 0 ? quotaBytes : undefined }
+  return {
+    sizeBytes,
+    usedBytes,
+    quotaBytes: quotaBytes && quotaBytes > 0 ? quotaBytes : undefined,
+    diskFreeBytes: undefined,
+  }
 }
 
 function metricsOf(endpoint: string, tls: TlsOptions | undefined, signal: AbortSignal): Promise<string> {
