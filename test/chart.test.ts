@@ -175,6 +175,7 @@ const matrix: Readonly<Record<string, object>> = {
       'max-watches': 1_000_000,
       'max-watches-per-user': 500,
       'reserved-domain': 'control.example.com',
+      'slow-request-ms': 250,
     },
     controllers: { lease: 'mine', serviceAccount: 'team-a/uptime.controllers', collector: false },
     fullnameOverride: 'a-name-that-is-much-too-long-for-what-kubernetes-takes',

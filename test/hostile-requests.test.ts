@@ -26,6 +26,8 @@ function systemOperations(): readonly Operation[] {
     .filter(name => name.endsWith('.ts') && !name.endsWith('.test.ts'))
     .flatMap(name => [...readFileSync(join(folder, name), 'utf8').matchAll(/\brouter\.get\(\s*(\S+),/g)])
     .flatMap(([, path = '']) => (path === 'path' ? docsPaths : path.slice(1, -1)))
+    // Only administrators may take profiles, and a heap snapshot stops the server on purpose.
+    .filter(path => !path.startsWith('/debug/pprof/'))
   return ['/', '/elsewhere', ...paths].map(path => operation('GET', path.replace(/:(\w+)/g, '{$1}')))
 }
 

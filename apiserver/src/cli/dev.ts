@@ -1,9 +1,8 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { ProgramLog } from '../log/index.ts'
-import { codeFrameOf, explainFault, type PluginSource } from '../plugins/index.ts'
+import { codeFrameOf, explainFault } from '../plugins/index.ts'
 import type { DevCommand } from './flags.ts'
 import { FolderWatch } from './folder-watch.ts'
-import type { ServerOptions } from './options.ts'
 import { runUntilStopped, type Started } from './serve.ts'
 import { startServer } from './server.ts'
 import { settingsInShort } from './settings-in-short.ts'
@@ -20,7 +19,8 @@ export const devDefaults = Object.freeze({
  *
  * @throws the errors of the start
  */
-export function dev({ options, configFile, plugin, warnings }: DevCommand): Promise<void> {
+export function dev(command: DevCommand): Promise<void> {
+  const { options, configFile, plugin, warnings } = command
   // Stacks of compiled code name the lines of its sources.
   process.setSourceMapsEnabled(true)
   const about = {
@@ -29,10 +29,10 @@ export function dev({ options, configFile, plugin, warnings }: DevCommand): Prom
     warnings,
     frameOf: (error: Error) => codeFrameOf(error, plugin.path),
   }
-  return runUntilStopped(about, programLog => start(options, plugin, programLog))
+  return runUntilStopped(about, programLog => start(command, programLog))
 }
 
-async function start(options: ServerOptions, plugin: PluginSource, programLog: ProgramLog): Promise<Started> {
+async function start({ options, settings, plugin }: DevCommand, programLog: ProgramLog): Promise<Started> {
   const { logger: log } = programLog
   const { path: dir, label } = plugin
   const build = await TypeScriptBuild.of(dir)
@@ -51,7 +51,9 @@ async function start(options: ServerOptions, plugin: PluginSource, programLog: P
   })
   const losses = () => programLog.losses
   const explain = (error: unknown) => explainFault(error, dir)
-  const starting = compile(build, log).then(() => startServer(options, log, losses, undefined, explain))
+  const starting = compile(build, log).then(() =>
+    startServer({ options, settings }, log, losses, undefined, explain),
+  )
   const server = await starting.catch((error: unknown) => {
     watch.close()
     throw error

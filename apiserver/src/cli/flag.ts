@@ -28,6 +28,8 @@ export interface Flag {
   readonly commands: readonly CommandName[]
   /** What the help of a command says instead. */
   readonly differs?: Partial<Readonly<Record<CommandName, Partial<Pick<Flag, 'default' | 'description'>>>>>
+  /** True if its value is a secret, which is shown nowhere. */
+  readonly isSecret?: true
   /** True if its variable is that of the flag of `serve` with the same name, because both mean the same. */
   readonly meansTheSame?: true
 }

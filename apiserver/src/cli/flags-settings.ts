@@ -18,6 +18,17 @@ interface Given {
   readonly origin: string
 }
 
+/** What a setting is, as text, and where it comes from. */
+export interface SettingInForce {
+  /** Several for a flag with several values. */
+  readonly value: string | readonly string[]
+  /** `--listen`, `SETPOINT_LISTEN`, `setpoint.yaml:3: listen` or `default`. */
+  readonly from: string
+}
+
+/** By the names of their flags. Settings without a value are left out, and so are those of plugins. */
+export type SettingsInForce = Readonly<Record<string, SettingInForce>>
+
 /** The flag that names the configuration file. */
 export const configFlag = value({
   name: 'config',
@@ -79,6 +90,18 @@ export class Settings {
   /** Returns true if a flag was given on the command line. */
   isOnCommandLine(flag: Flag): boolean {
     return this.origin(flag) === `--${flag.name}`
+  }
+
+  /** Returns every setting of the command that has a value. Files are named, not quoted, and secrets are replaced. */
+  inForce(): SettingsInForce {
+    const known = this.#taken.flatMap(flag => {
+      const { texts, origin } = this.#find(flag) ?? { texts: undefined, origin: 'default' }
+      const value = flag.kind === 'value' ? (texts?.at(-1) ?? flag.default) : texts
+      return value === undefined
+        ? []
+        : [[flag.name, { value: flag.isSecret ? '[secret]' : value, from: origin }]]
+    })
+    return Object.fromEntries(known)
   }
 
   value<T>(flag: DefaultedFlag<T>): T {

@@ -87,6 +87,7 @@ export const storeFlags = Object.freeze({
   etcdPassword: value({
     name: 'etcd-password',
     placeholder: 'PASSWORD',
+    isSecret: true,
     description:
       'password of --etcd-user. Every user of this machine can read the command line: prefer --etcd-password-file, the environment or the configuration file',
     read: readNonEmpty,

@@ -22,6 +22,7 @@ import {
   readBoolean,
   readCount,
   readDomain,
+  readLimit,
   readListenAddress,
   readNonEmpty,
   readServerUrl,
@@ -237,6 +238,14 @@ export const flags = Object.freeze({
     description:
       'time after which another process takes the lease of a leader that does not renew it; the leader stops its controllers after two thirds of it',
     read: readCount,
+  }),
+  slowRequestMs: value({
+    name: 'slow-request-ms',
+    placeholder: 'MILLISECONDS',
+    default: '1000',
+    description:
+      'requests that take at least this long are logged with where their time went, except for watches; 0 logs none',
+    read: readLimit,
   }),
   logLevel: value({
     name: 'log-level',

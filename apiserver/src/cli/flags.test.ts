@@ -105,6 +105,7 @@ describe('setpoint serve', () => {
       grantPlugins: false,
       watchLimits: { connections: 20_000, connectionsPerUser: 10_000 },
       tokenFile: undefined,
+      slowRequestMs: 1000,
       allowedOrigins: [],
       tls: undefined,
       audit: undefined,
@@ -159,6 +160,7 @@ describe('setpoint serve', () => {
       'lease-duration': '30',
       'log-level': 'warn',
       'log-format': 'json',
+      'slow-request-ms': '250',
     }
     const auditPolicy = 'apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{ level: Metadata }]\n'
     const files = {
@@ -187,6 +189,7 @@ describe('setpoint serve', () => {
       kubernetesKinds: true,
       grantPlugins: false,
       watchLimits: { connections: 50, connectionsPerUser: 7 },
+      slowRequestMs: 250,
       allowedOrigins: ['https://a.example.com'],
       authentication: {
         tokenFile: { path: resolve('tokens.yaml'), text: '[]' },
@@ -364,6 +367,7 @@ describe('setpoint dev', () => {
         store: { kind: 'embedded', dataDir: resolve('pages/.setpoint'), compact: false },
         logFormat: 'text',
       },
+      settings: expect.objectContaining({ 'log-level': { value: 'info', from: 'default' } }),
       warnings: [],
     })
     expect(dev([])).toMatchObject({ plugin: { path: resolve('.') } })
@@ -896,4 +900,24 @@ it('warns of unknown environment variables, except those that Kubernetes sets fo
 
 it('accepts every default as a given value', () => {
   expect(serve(['--listen', flags.listen.default, '--data-dir', flags.dataDir.default])).toEqual(serve([]))
+})
+
+it('tells every setting in force with its source, and no secret', () => {
+  const settings = (argv: readonly string[], env = {}, files: Readonly<Record<string, string>> = {}) => {
+    const commandLine = parseCommandLine(['serve', ...argv], env, path => files[path] ?? '')
+    if (commandLine.command !== 'serve') throw new Error('it is another command')
+    return commandLine.settings
+  }
+  const env = { SETPOINT_ETCD_PASSWORD: 'hidden', SETPOINT_ETCD_ENDPOINTS: 'a:1,b:2' }
+  const files = { c: 'etcd-user: ann\ntoken-file: t\n', t: '[] # hidden' }
+  const inForce = settings(['--config', 'c', '--listen', '127.0.0.1:1'], env, files)
+  expect(inForce).toMatchObject({
+    listen: { value: '127.0.0.1:1', from: '--listen' },
+    'etcd-endpoints': { value: ['a:1', 'b:2'], from: 'SETPOINT_ETCD_ENDPOINTS' },
+    'etcd-password': { value: '[secret]', from: 'SETPOINT_ETCD_PASSWORD' },
+    'etcd-user': { value: 'ann', from: 'c:1: etcd-user' },
+    'token-file': { value: 't', from: 'c:2: token-file' },
+    'base-path': { value: '/', from: 'default' },
+  })
+  expect(JSON.stringify(inForce)).not.toContain('hidden')
 })

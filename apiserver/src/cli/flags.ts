@@ -10,7 +10,7 @@ import { oidcFlags, oidcOptions } from './flags-oidc.ts'
 import { keyPair } from './flags-pairs.ts'
 import { readPluginSource } from './flags-plugin.ts'
 import { requestedToken } from './flags-service-account-token.ts'
-import { Settings } from './flags-settings.ts'
+import { Settings, type SettingsInForce } from './flags-settings.ts'
 import { storeFlags, storeOptions } from './flags-store.ts'
 import { allFlags, flags, flagsOf } from './flags-table.ts'
 import { formatAddress, isLoopback, type ListenAddress, quote, UsageError } from './flags-values.ts'
@@ -31,6 +31,7 @@ export interface ServeCommand {
   readonly options: ServeOptions
   /** Path of the configuration file, as it was given. */
   readonly configFile: string | undefined
+  readonly settings: SettingsInForce
   /** Warnings for the log, such as unknown environment variables. */
   readonly warnings: readonly string[]
 }
@@ -73,7 +74,11 @@ export function parseCommandLine(
     return { command: parsed.command, options: serviceAccountTokenOptions(settings, parsed.account) }
   if (parsed.command === 'kubeconfig')
     return { command: parsed.command, options: kubeconfigOptions(settings) }
-  const shared = { configFile: settings.configFile, warnings: strayVariables(env) }
+  const shared = {
+    configFile: settings.configFile,
+    settings: settings.inForce(),
+    warnings: strayVariables(env),
+  }
   if (parsed.command === 'serve')
     return { command: parsed.command, options: serveOptions(settings, env), ...shared }
   const plugin = readPluginSource(parsed.dir, readFile)
@@ -208,6 +213,7 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
     allowedOrigins: settings.several(flags.allowedOrigin) ?? [],
     tls: keyPair(settings, flags.tlsCert, flags.tlsKey),
     audit: auditOptions(settings),
+    slowRequestMs: settings.value(flags.slowRequestMs),
   }
 }
 
@@ -241,6 +247,7 @@ const serverFlags: readonly Flag[] = [
   flags.maxWatches,
   flags.maxWatchesPerUser,
   flags.tokenFile,
+  flags.slowRequestMs,
   flags.allowedOrigin,
   flags.tlsCert,
   flags.tlsKey,

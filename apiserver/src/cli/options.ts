@@ -52,6 +52,8 @@ export interface ServerOptions extends CommonOptions {
   readonly tls: { readonly cert: NamedText; readonly key: NamedText } | undefined
   /** Undefined if requests are not audited. */
   readonly audit: AuditOptions | undefined
+  /** Milliseconds from which a request is logged as slow; 0 if none is. */
+  readonly slowRequestMs: number
 }
 
 /** At least one way to authenticate. */

@@ -13,10 +13,10 @@ import { startServer } from './server.ts'
 import { settingsInShort } from './settings-in-short.ts'
 
 /** Serves until a signal asks to stop. @throws the errors of the start */
-export async function serve({ options, configFile, warnings }: ServeCommand): Promise<void> {
+export async function serve({ options, configFile, settings, warnings }: ServeCommand): Promise<void> {
   await checkPlugins(options)
   const about = { options, settings: settingsInShort(options, configFile), warnings }
-  await runUntilStopped(about, (programLog, stopAsked) => start(options, programLog, stopAsked))
+  await runUntilStopped(about, (programLog, stopAsked) => start({ options, settings }, programLog, stopAsked))
 }
 
 /** A command that runs until it is stopped. */
@@ -109,7 +109,7 @@ function openLog({ logLevel, logFormat }: LogOptions, frameOf: LastingCommand['f
 
 /** Starts the role. Does not wait for plugins once `stopAsked` is aborted. */
 async function start(
-  options: ServeOptions,
+  { options, settings }: Pick<ServeCommand, 'options' | 'settings'>,
   programLog: ProgramLog,
   stopAsked: AbortSignal,
 ): Promise<Started> {
@@ -119,7 +119,7 @@ async function start(
     const running = await startControllers(options, log, losses)
     return { line: `setpoint controllers running against ${options.server}`, running }
   }
-  const running = await startServer(options, log, losses, stopAsked)
+  const running = await startServer({ options, settings }, log, losses, stopAsked)
   return { line: `setpoint listening on ${running.url}`, running }
 }
 

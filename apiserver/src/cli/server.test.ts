@@ -32,7 +32,8 @@ async function startEmpty(flags: readonly string[] = ['--listen', '127.0.0.1:0']
   if (commandLine.command !== 'serve' || commandLine.options.role === 'controllers')
     throw new Error('expected the options of a server')
   const losses = () => ({ bufferFull: 0, repeated: 0 })
-  return startServer({ ...commandLine.options, plugins: [] }, silentLogger, losses, stopAsked)
+  const options = { ...commandLine.options, plugins: [] }
+  return startServer({ options, settings: {} }, silentLogger, losses, stopAsked)
 }
 
 it('compiles the schema of a built-in kind when an object is first written', async () => {

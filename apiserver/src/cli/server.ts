@@ -26,6 +26,7 @@ import { renewCertificates } from './certificates.ts'
 import { electionOf } from './election.ts'
 import { etcdCertificates } from './etcd-certificates.ts'
 import { etcdLogin } from './etcd-login.ts'
+import type { SettingsInForce } from './flags-settings.ts'
 import { listen } from './listen.ts'
 import { openStorage } from './open-storage.ts'
 import type { ServerOptions } from './options.ts'
@@ -57,7 +58,7 @@ interface RunningServer {
  * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`
  */
 export async function startServer(
-  options: ServerOptions,
+  { options, settings }: { readonly options: ServerOptions; readonly settings: SettingsInForce },
   log: Logger,
   losses: () => LogLosses,
   stopAsked?: AbortSignal,
@@ -127,6 +128,8 @@ export async function startServer(
     isStarting,
     explainFault,
     basePath,
+    settings,
+    slowRequestMs: options.slowRequestMs,
     tls: options.tls && {
       cert: options.tls.cert.text,
       key: options.tls.key.text,

@@ -26,6 +26,16 @@ export interface ResourcePath {
   readonly subresource: string | undefined
 }
 
+/** Where the time of a request goes, in milliseconds. */
+export interface RequestTimes {
+  /** Waiting for its turn, or for room for a long list. */
+  queueMs: number
+  /** Waiting for its body. */
+  bodyMs: number
+  /** Waiting for the store: for its latest version, or for a commit. */
+  storeMs: number
+}
+
 /** A request for objects, over HTTP or from a client in this process. */
 export interface ApiRequest {
   readonly method: string
@@ -38,6 +48,8 @@ export interface ApiRequest {
   readonly rights?: CallerRights
   /** The form of objects in the response, if it is not their own. */
   readonly view?: ObjectView
+  /** Gets what the request waits for. Default: nobody measures it. */
+  readonly times?: RequestTimes
   /** Reads the whole body. @throws ApiError 413 */
   readBody(): Promise<Buffer>
   /**

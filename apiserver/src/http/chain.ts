@@ -6,6 +6,8 @@ import type { ModelRegistry } from '../model/index.ts'
 import type { ApiDocuments } from '../openapi/index.ts'
 import type { RequestQueues } from '../scheduling/index.ts'
 import type { Authorizer, ImpersonatingAccess, Origins } from '../security/index.ts'
+import type { WatchHub } from '../watch/index.ts'
+import type { CallerCounts } from './caller-counts.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { ExplainFault } from './error-response.ts'
@@ -27,6 +29,7 @@ import { watches } from './middleware/watches.ts'
 import type { Paths } from './paths.ts'
 import type { Middleware } from './request-state.ts'
 import type { ResourceApi } from './resource-api.ts'
+import type { SlowRequests } from './slow-requests.ts'
 import type { WatchApi } from './watch-api.ts'
 
 interface ChainParts extends IssuerRoutesParts {
@@ -35,6 +38,7 @@ interface ChainParts extends IssuerRoutesParts {
   readonly models: ModelRegistry
   readonly api: ResourceApi
   readonly watches: WatchApi
+  readonly hub: WatchHub
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
   readonly origins: Origins
@@ -43,6 +47,10 @@ interface ChainParts extends IssuerRoutesParts {
   readonly queues: RequestQueues
   readonly health: Health
   readonly metrics: Metrics
+  /** The settings in force, without secrets. */
+  readonly settings: object
+  readonly callers: CallerCounts
+  readonly slow: SlowRequests
   readonly log: Logger
   readonly audit?: AuditLog
   readonly explainFault?: ExplainFault
@@ -50,12 +58,12 @@ interface ChainParts extends IssuerRoutesParts {
 
 /** The Koa application that every request goes through, WebSocket handshakes included. */
 export function createChain(parts: ChainParts): Koa {
-  const { connections, paths, api, access, queues, metrics, log, audit } = parts
+  const { connections, paths, api, access, queues, log, audit } = parts
   const system = systemRoutes(parts)
   const chain: readonly Middleware[] = [
     ...(audit === undefined ? [] : [auditing(audit, paths)]),
     sending(),
-    counting(metrics.requests),
+    counting(parts),
     errors(log, queues, parts.explainFault),
     crossOrigin(parts.origins),
     target(access, paths),

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import type { ApiError } from '@setpoint/controller-runtime/api'
+import { timed } from '../registry/index.ts'
 import {
   type BodyMemory,
   fairnessDefaults,
@@ -11,6 +12,7 @@ import {
   type RequestQueues,
 } from '../scheduling/index.ts'
 import { type Identity, kindOfPayer, payerOf } from '../security/index.ts'
+import type { RequestTimes } from './api-request.ts'
 import { type BodyCount, readRequestBody } from './request-body.ts'
 import type { RequestInfo } from './request-info.ts'
 
@@ -61,13 +63,18 @@ export class RequestSeat implements BodyCount {
   readonly #queues: RequestQueues
   readonly #party: Party
   readonly #hasLeft: () => boolean
+  readonly #times: RequestTimes | undefined
   #body: HeldBody | undefined
 
-  /** @param hasLeft returns true once the caller has left */
-  constructor(queues: RequestQueues, party: Party, hasLeft: () => boolean) {
+  /**
+   * @param hasLeft returns true once the caller has left
+   * @param times gets what the request waits for
+   */
+  constructor(queues: RequestQueues, party: Party, hasLeft: () => boolean, times?: RequestTimes) {
     this.#queues = queues
     this.#party = party
     this.#hasLeft = hasLeft
+    this.#times = times
   }
 
   /**
@@ -75,14 +82,14 @@ export class RequestSeat implements BodyCount {
    * the same caller.
    */
   enter(): Promise<void> | undefined {
-    return this.#queues.passes(this.#party) ? undefined : this.#queues.wait(this.#party, this.#hasLeft)
+    return this.#queues.passes(this.#party) ? undefined : this.#wait(this.#party)
   }
 
   /** The same before a body of this length is parsed. */
   beforeParsing(bytes: number): Promise<void> | undefined {
     const party: Party = { ...this.#party, class: 'bodies' }
     if (bytes < fairnessDefaults.largeBody || this.#queues.passes(party)) return undefined
-    return this.#queues.wait(party, this.#hasLeft)
+    return this.#wait(party)
   }
 
   begin(refuse: (why: ApiError) => void): void {
@@ -102,6 +109,10 @@ export class RequestSeat implements BodyCount {
     if (this.#body !== undefined) this.#memory.release(this.#body)
   }
 
+  #wait(party: Party): Promise<void> {
+    return timed(this.#times, 'queueMs', this.#queues.wait(party, this.#hasLeft))
+  }
+
   get #memory(): BodyMemory {
     return this.#party.class === 'routes' ? this.#queues.routeBodies : this.#queues.bodies
   }
@@ -115,9 +126,9 @@ export async function readBodyInTurn({
   state,
 }: {
   readonly req: IncomingMessage
-  readonly state: { readonly seat: RequestSeat | undefined }
+  readonly state: { readonly seat: RequestSeat | undefined; readonly record: RequestTimes }
 }): Promise<Buffer> {
-  const body = await readRequestBody(req, state.seat)
+  const body = await timed(state.record, 'bodyMs', readRequestBody(req, state.seat))
   await state.seat?.beforeParsing(body.length)
   return body
 }

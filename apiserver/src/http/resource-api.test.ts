@@ -75,6 +75,39 @@ it('acknowledges a write that takes effect at once only when the cache has it', 
   await expect(create('b')).rejects.toMatchObject({ code: 504 })
 })
 
+it('tells how long requests wait for the store', async () => {
+  await using rooms = await openRooms()
+  const { follower, gate, registry, served, storage } = rooms
+  const api = new ResourceApi({ models: new ModelRegistry(), registry, follower, gate, basePath: '' })
+  const { group, version, plural, apiVersion, kind } = testModel
+  const { head, transact } = bound(storage)
+  const later = () => new Promise(resolve => setTimeout(resolve, 5))
+  vi.spyOn(storage, 'head').mockImplementation(async (...args) => later().then(() => head(...args)))
+  vi.spyOn(storage, 'transact').mockImplementation(async (...args) => later().then(() => transact(...args)))
+  const ask = async (method: string, name?: string) => {
+    const times = { queueMs: 0, bodyMs: 0, storeMs: 0 }
+    await api.handle(served, {
+      method,
+      path: { group, version, namespace: undefined, plural, name, subresource: undefined },
+      query: new URLSearchParams(),
+      headers: method === 'PATCH' ? { 'content-type': 'application/merge-patch+json' } : {},
+      caller: { user: { name: 'ann', groups: [] }, payer: 'ann', plugin: undefined },
+      times,
+      readBody: async () =>
+        Buffer.from(
+          method === 'POST'
+            ? JSON.stringify({ apiVersion, kind, metadata: { name: 'a' }, spec: {} })
+            : '{"metadata":{"labels":{"a":"b"}}}',
+        ),
+    })
+    return times
+  }
+  for (const times of [await ask('POST'), await ask('GET'), await ask('GET', 'a'), await ask('PATCH', 'a')]) {
+    expect(times.storeMs).toBeGreaterThanOrEqual(4)
+    expect(times).toMatchObject({ queueMs: 0, bodyMs: 0 })
+  }
+})
+
 it('shares the work for long lists between those who pay for them, whomever they act for', async () => {
   await using rooms = await openRooms()
   const { cache, follower, gate, registry, served } = rooms

@@ -34,6 +34,7 @@ import {
   notFound,
   notReady,
   type Registry,
+  timed,
   type WriteOptions,
   type WriteResult,
 } from '../registry/index.ts'
@@ -178,7 +179,7 @@ export class ResourceApi {
     const action = this.#actionAt(served, path)
     if (action !== undefined)
       return action.respond(served, key, request, async () => {
-        await this.#catchUp(cache, request.whenGone?.())
+        await this.#catchUp(cache, request, request.whenGone?.())
         return JSON.parse(cache.bytesOf(entryOf(cache, key), served.hub).toString())
       })
     const scope = path.subresource === undefined ? 'object' : (scopeOf(served, path.subresource) ?? 'object')
@@ -234,8 +235,8 @@ export class ResourceApi {
   }
 
   /** Waits until a cache is as new as the store. @throws ApiError 503 on a time-out, or if the cache is dropped meanwhile */
-  async #catchUp({ served }: ModelCache, signal?: AbortSignal): Promise<void> {
-    await this.#gate.pass(signal)
+  async #catchUp({ served }: ModelCache, request: ApiRequest, signal?: AbortSignal): Promise<void> {
+    await timed(request.times, 'storeMs', this.#gate.pass(signal))
     this.cacheOf(served)
   }
 
@@ -273,7 +274,7 @@ export class ResourceApi {
     request: ApiRequest,
   ): Promise<ApiResponse> {
     const at = parseObjectReadAt(request.query)
-    if (at.kind !== 'any') await this.#catchUp(cache, request.signal)
+    if (at.kind !== 'any') await this.#catchUp(cache, request, request.signal)
     this.#checkReached(at)
     return { status: 200, headers: objectHeaders, body: inView(cache.bytesOf(entryOf(cache, key), version), request) }
   }
@@ -285,7 +286,11 @@ export class ResourceApi {
     respond: () => Promise<ApiResponse>,
   ): Promise<ApiResponse> {
     if (objects <= answerDefaults.short) return respond()
-    const release = await this.#answers.acquire(objects, new RequestOwner(request))
+    const release = await timed(
+      request.times,
+      'queueMs',
+      this.#answers.acquire(objects, new RequestOwner(request)),
+    )
     try {
       return { ...(await respond()), release }
     } catch (error) {
@@ -301,7 +306,7 @@ export class ResourceApi {
     request: ApiRequest,
   ): Promise<ApiResponse> {
     const owner = new RequestOwner(request)
-    const { snapshot, version } = await this.#stateFor(cache, query, owner)
+    const { snapshot, version } = await this.#stateFor(cache, query, request, owner)
     const result = await runQuery(snapshot, query, this.#scheduler, owner)
     if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
     const bytesOf = (entry: Entry) => cache.bytesOf(entry, as)
@@ -332,9 +337,10 @@ export class ResourceApi {
   async #stateFor(
     cache: ModelCache,
     { at }: ListQuery,
+    request: ApiRequest,
     owner: WorkOwner,
   ): Promise<{ snapshot: ModelSnapshot; version: Revision }> {
-    if (at.kind !== 'any') await this.#catchUp(cache)
+    if (at.kind !== 'any') await this.#catchUp(cache, request)
     const { known } = this.#follower
     if (at.kind === 'exact') {
       if (at.revision > known)
@@ -397,7 +403,7 @@ export class ResourceApi {
   /** Returns the keys of the objects that a list would return: not the objects, which would stay in memory. */
   async #keysOf(cache: ModelCache, request: ApiRequest): Promise<readonly ObjectKey[]> {
     const query = readList(request, cache.served)
-    await this.#catchUp(cache, request.signal)
+    await this.#catchUp(cache, request, request.signal)
     const owner = new RequestOwner(request)
     const { items } = await runQuery(cache.store.snapshot(), query, this.#scheduler, owner)
     const keys: ObjectKey[] = []

@@ -20,6 +20,7 @@ import type { RequestQueues } from '../scheduling/index.ts'
 import { type Access, type Authorizer, ImpersonatingAccess, type Origins } from '../security/index.ts'
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
+import { CallerCounts } from './caller-counts.ts'
 import { createChain } from './chain.ts'
 import { connectionDefaults } from './connection.ts'
 import { Connections } from './connections.ts'
@@ -30,6 +31,7 @@ import type { Health } from './health.ts'
 import type { IssuerRoutesParts } from './issuer-routes.ts'
 import { Paths } from './paths.ts'
 import type { ResourceApi } from './resource-api.ts'
+import { SlowRequests } from './slow-requests.ts'
 import { offersWebSocket, requestsThatUpgrade } from './upgrade-offer.ts'
 import { WatchApi } from './watch-api.ts'
 import { servedTypes } from './write-parameters.ts'
@@ -49,6 +51,10 @@ interface ApiServerParts extends IssuerRoutesParts {
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
+  /** The settings in force, without secrets. Default: none. */
+  readonly settings?: object
+  /** Milliseconds from which a request is logged as slow; 0 if none is. Default: none. */
+  readonly slowRequestMs?: number
   /** Undefined if requests are not audited. */
   readonly audit?: AuditLog
   /** True while plugins may still add kinds and routes: unknown paths below /apis are 503 then, not 404. */
@@ -112,7 +118,7 @@ export class ApiServer {
   }
 
   #handleRequests(parts: ApiServerParts & { readonly access: ImpersonatingAccess }, paths: Paths): void {
-    const { log } = parts
+    const { log, settings = {}, slowRequestMs = 0 } = parts
     const connections = this.#connections
     const watches = this.#watches
     const documents = new ApiDocuments({
@@ -120,7 +126,16 @@ export class ApiServer {
       formatsOf: servedTypes,
       patchKeywordsOf: loadPatchKeywords,
     })
-    const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
+    const respond = createChain({
+      ...parts,
+      documents,
+      connections,
+      paths,
+      watches,
+      settings,
+      callers: new CallerCounts(),
+      slow: new SlowRequests(log, slowRequestMs),
+    }).callback()
     const handle = (message: IncomingMessage, response: ServerResponse) =>
       connections.handle(message, response, respond)
     const { server } = this

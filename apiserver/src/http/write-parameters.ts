@@ -66,7 +66,7 @@ export function servedTypes(group: string): { bodies: readonly string[]; patches
 
 /** Reads the options of every write. @throws ApiError 400 for an unknown value */
 export function readWriteOptions(request: ApiRequest): WriteOptions {
-  const { query, caller, rights, signal } = request
+  const { query, caller, rights, signal, times } = request
   const fieldValidation = query.get('fieldValidation') ?? 'Warn'
   if (
     fieldValidation !== 'Strict' &&
@@ -84,6 +84,7 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
     manager: readManager(request),
     rights,
     signal,
+    times,
     whenGone: () => request.whenGone?.(),
   }
 }

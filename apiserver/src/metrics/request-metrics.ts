@@ -22,6 +22,12 @@ export type Verb =
   | 'DELETECOLLECTION'
   | 'other'
 
+/** Requests in progress: those that may change objects, and all others, as in Kubernetes. */
+interface InFlight {
+  mutating: number
+  readOnly: number
+}
+
 /** The scope of a request in the metrics. */
 type RequestScope = 'object' | 'collection' | 'watch'
 
@@ -68,10 +74,18 @@ const labelNames = ['verb', 'group', 'version', 'resource'] as const
 export class RequestMetrics {
   /** By resource, '' without one. A reload replaces the model of a resource, and its counters must not fall. */
   readonly #tallies = new Map<string, KindTallies>()
+  readonly inFlight: InFlight = { mutating: 0, readOnly: 0 }
 
   constructor(registry: Registry) {
     const each = () => this.#each()
-    new ScrapedMetrics(registry).counter(
+    const scraped = new ScrapedMetrics(registry)
+    scraped.gauge(
+      'apiserver_current_inflight_requests',
+      'Requests in progress, waiting ones included. Watches count until their start.',
+      ['request_kind'],
+      () => Object.entries(this.inFlight).map(([kind, count]) => [count, kind]),
+    )
+    scraped.counter(
       'apiserver_request_total',
       'Completed requests by verb, kind and status code.',
       [...labelNames, 'code'],
@@ -149,8 +163,13 @@ export class RequestMetrics {
 
 /** One request in progress. */
 export class RequestRecord {
+  /** Milliseconds that it has waited for its turn, for its body, and for the store. */
+  queueMs = 0
+  bodyMs = 0
+  storeMs = 0
   readonly #metrics: RequestMetrics
   readonly #method: string
+  readonly #kind: keyof InFlight
   readonly #began = performance.now()
   #served: ServedModel | undefined
   #version = ''
@@ -159,6 +178,16 @@ export class RequestRecord {
   constructor(metrics: RequestMetrics, method: string) {
     this.#metrics = metrics
     this.#method = method
+    this.#kind = method === 'GET' || method === 'HEAD' || method === 'OPTIONS' ? 'readOnly' : 'mutating'
+    metrics.inFlight[this.#kind]++
+  }
+
+  get verb(): Verb {
+    return verbOf(this.#method, this.#scope)
+  }
+
+  get kind(): ServedModel | undefined {
+    return this.#served
   }
 
   /** Sets the kind, the version of the path, and the scope of the request. */
@@ -168,8 +197,15 @@ export class RequestRecord {
     this.#scope = scope
   }
 
-  answered(code: number): void {
-    const seconds = (performance.now() - this.#began) / 1000
-    this.#metrics.answered(this.#served, this.#version, verbOf(this.#method, this.#scope), code, seconds)
+  /**
+   * Ends the request. Must be called once.
+   * @param code undefined if there is no response, because the client has left
+   * @returns the milliseconds that it took
+   */
+  end(code: number | undefined): number {
+    const ms = performance.now() - this.#began
+    this.#metrics.inFlight[this.#kind]--
+    if (code !== undefined) this.#metrics.answered(this.#served, this.#version, this.verb, code, ms / 1000)
+    return ms
   }
 }

@@ -19,6 +19,7 @@ import {
 import type { KeyValue, Storage } from '../storage/index.ts'
 import type { Draft } from './object-draft.ts'
 import { notFound, withApiErrors } from './refusals.ts'
+import { timed } from './timed.ts'
 import { isLarge, nextTurn } from './turns.ts'
 import type { Contention, WriteAttempts } from './write-attempts.ts'
 import type { WriteOptions, WriteResult } from './write-options.ts'
@@ -178,7 +179,7 @@ export class CommitLoop {
   async read(
     served: ServedModel,
     key: ObjectKey,
-    options: { signal?: AbortSignal },
+    options: Pick<WriteOptions, 'signal' | 'times'>,
   ): Promise<Current | undefined> {
     return toCurrent(served, served.nameIn(key), await this.#pairOf(served, key, options))
   }
@@ -186,9 +187,10 @@ export class CommitLoop {
   async #pairOf(
     served: ServedModel,
     key: ObjectKey,
-    options: { signal?: AbortSignal },
+    { signal, times }: Pick<WriteOptions, 'signal' | 'times'>,
   ): Promise<KeyValue | undefined> {
-    return (await withApiErrors(this.#storage.get(served.keyOf(key), options))).pair
+    const found = timed(times, 'storeMs', this.#storage.get(served.keyOf(key), { signal }))
+    return (await withApiErrors(found)).pair
   }
 }
 

@@ -41,6 +41,8 @@ export interface WriteOptions {
   /** The namespace of a new object, if its kind is namespaced. */
   readonly namespace?: string
   readonly signal?: AbortSignal
+  /** Gets the milliseconds that the write waits for the store. */
+  readonly times?: { storeMs: number }
   /**
    * Returns a signal that is aborted when the caller has left. It is called by writes that have to wait for others; most
    * writes need not pay for a signal.

@@ -5,6 +5,7 @@ import type { InForce, ModelRecords } from './model-record.ts'
 import type { NamespaceBounds, Room } from './namespace-bounds.ts'
 import { valuesTaken, withApiErrors } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
+import { timed } from './timed.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import type { WriteAttempts } from './write-attempts.ts'
 import type { WriteOptions } from './write-options.ts'
@@ -61,7 +62,7 @@ export class WriteTransactions {
   async commit(ready: ReadyWrite, options: WriteOptions, attempts: WriteAttempts): Promise<Outcome> {
     let outcome: Outcome | undefined
     try {
-      outcome = await this.#transact(ready, options, attempts)
+      outcome = await timed(options.times, 'storeMs', this.#transact(ready, options, attempts))
       return outcome
     } finally {
       if (outcome?.stored && !options.dryRun) ready.room?.stored(outcome.revision)

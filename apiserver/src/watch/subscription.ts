@@ -155,6 +155,16 @@ export class Subscription implements AudienceMember {
     return this.#audience
   }
 
+  /** The user who watches. */
+  get caller(): string {
+    return this.#caller
+  }
+
+  /** Bytes written but not yet sent. */
+  get backlog(): number {
+    return this.#sink.backlog
+  }
+
   get isLive(): boolean {
     return this.#state.phase === 'live'
   }

@@ -17,6 +17,7 @@ import type { ServedModel } from '../model/index.ts'
 import { WorkTurns } from '../scheduling/index.ts'
 import { ModelWatches, type WatchTally } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
+import { type WatchesByCaller, watchesByCaller } from './watches-by-caller.ts'
 
 export const hubDefaults = Object.freeze({
   /** Milliseconds between two checks for stalled clients. */
@@ -95,6 +96,13 @@ export class WatchHub {
   /** Every model that has been watched. */
   tallies(): Iterable<readonly [ServedModel, Readonly<WatchTally>]> {
     return this.#tallies.values()
+  }
+
+  /** Returns the open watches by caller and kind. */
+  byCaller(): WatchesByCaller {
+    return watchesByCaller(
+      Array.from(this.#models, ([{ served }, { subscriptions }]) => [served.title, subscriptions] as const),
+    )
   }
 
   /** To be called for clients of other processes. @throws ApiError 503 once the server drains */

@@ -1,4 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { timed } from '../../registry/index.ts'
 import type { RequestQueues } from '../../scheduling/index.ts'
 import {
   type Authorizer,
@@ -94,10 +95,10 @@ class HttpRequest implements CheckedRequest<RequestInfo> {
     const hasLeft = () => socket.destroyed || socket.readableEnded
     // The deletion of a collection waits again before each object.
     if (hasBody(req) || info.verb === 'deletecollection') {
-      state.seat = new RequestSeat(queues, party, hasLeft)
+      state.seat = new RequestSeat(queues, party, hasLeft, state.record)
       return state.seat.enter()
     }
-    return queues.passes(party) ? undefined : queues.wait(party, hasLeft)
+    return queues.passes(party) ? undefined : timed(state.record, 'queueMs', queues.wait(party, hasLeft))
   }
 
   grantOf({ user }: Identity, { verb, target }: RequestInfo): Grant | undefined {

@@ -32,6 +32,7 @@ class ObjectRequest implements ApiRequest {
   readonly caller: ApiRequest['caller']
   readonly rights: ApiRequest['rights']
   readonly view: ApiRequest['view']
+  readonly times: ApiRequest['times']
   readonly onDocument: ApiRequest['onDocument']
   readonly #ctx: Context
   #signal: AbortSignal | undefined
@@ -42,7 +43,7 @@ class ObjectRequest implements ApiRequest {
     authorizer: Pick<Authorizer, 'authorize'>,
   ) {
     const { req, method } = ctx
-    const { caller, view, audit } = ctx.state
+    const { caller, view, audit, record } = ctx.state
     this.method = method
     this.path = path
     this.query = query
@@ -53,6 +54,7 @@ class ObjectRequest implements ApiRequest {
         ? undefined
         : rightsOf(served, (verb, each) => authorizer.authorize(caller.user, verb, each))
     this.view = view
+    this.times = record
     this.onDocument = audit?.onDocument
     this.#ctx = ctx
   }

@@ -9,6 +9,7 @@ import type { ModelRegistry } from '../../model/index.ts'
 import type { ApiDocuments } from '../../openapi/index.ts'
 import { negotiate } from '../accept.ts'
 import type { CustomRoutes } from '../custom-routes.ts'
+import { addDebugRoutes, type DebugRoutesParts } from '../debug-routes.ts'
 import { matchesEntityTag } from '../entity-tag.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import { addHealthRoutes, type HealthRoutesParts } from '../health-routes.ts'
@@ -19,13 +20,16 @@ import { nothingServed } from '../request-info.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
 import { versionInfo } from '../version-info.ts'
 
-interface SystemRoutesParts extends HealthRoutesParts, IssuerRoutesParts {
+interface SystemRoutesParts extends HealthRoutesParts, DebugRoutesParts, IssuerRoutesParts {
   readonly models: ModelRegistry
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
 }
 
-/** Serves discovery, API documents, health, metrics and the issuer's keys, and rejects all other paths. */
+/**
+ * Serves discovery, API documents, health, metrics, the issuer's keys and what administrators look at, and rejects all other
+ * paths.
+ */
 export function systemRoutes(parts: SystemRoutesParts): Middleware {
   const { models, routes } = parts
   const router = new Router<RequestState>({ sensitive: true })
@@ -35,6 +39,7 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
     sendDocument(ctx, document)
   }
   addHealthRoutes(router, parts)
+  addDebugRoutes(router, parts)
   router.get('/version', (ctx: Context) => {
     ctx.set('content-type', 'application/json')
     ctx.body = JSON.stringify(versionInfo())

@@ -32,16 +32,19 @@ const viewersGrant = grantOfGroup(builtInGroups.viewers)
 
 const readingVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch', 'head'])
 
-/** Below this path are operations such as backups, which contain every object. */
-const operationsPath = '/operations'
+/**
+ * At and below these paths are operations such as backups, which contain every object, the settings of the server, and
+ * profiles, which stop it or contain its secrets.
+ */
+const pathsOfAdmins = ['/operations', '/configz', '/debug'] as const
 
-const viewersProblem = `${builtInGroups.viewers} may not read Secrets, kinds that are sensitive, and ${operationsPath}`
+const viewersProblem = `${builtInGroups.viewers} may not read Secrets, kinds that are sensitive, and ${pathsOfAdmins.join(', ')}`
 
 /**
  * Decides by roles and their bindings, and by the built-in groups:
  *
  *     setpoint:admins ──▶ everything, also while the roles are being read
- *     setpoint:viewers ──▶ reading, except for sensitive kinds and operations
+ *     setpoint:viewers ──▶ reading, except for sensitive kinds and what only administrators may see
  *     others ──▶ what the bindings of the user and the user's groups grant, nothing else
  */
 export class RbacAuthorizer implements Authorizer {
@@ -121,7 +124,8 @@ export class RbacAuthorizer implements Authorizer {
   /** A wildcard stands for sensitive kinds, too. */
   #viewersMay(verb: string, target: Target): boolean {
     if (!readingVerbs.has(verb)) return false
-    if (typeof target === 'string') return !target.includes('*') && !isBelow(target, operationsPath)
+    if (typeof target === 'string')
+      return !target.includes('*') && !pathsOfAdmins.some(path => isBelow(target, path))
     const { group, plural } = target
     return group !== '*' && plural !== '*' && !this.#isSensitive(group, plural)
   }
