@@ -25,6 +25,7 @@ import { pluginRoutes } from './middleware/plugin-routes.ts'
 import { sending } from './middleware/sending.ts'
 import { systemRoutes } from './middleware/system-routes.ts'
 import { target } from './middleware/target.ts'
+import { tracing } from './middleware/tracing.ts'
 import { watches } from './middleware/watches.ts'
 import type { Paths } from './paths.ts'
 import type { Middleware } from './request-state.ts'
@@ -62,6 +63,7 @@ export function createChain(parts: ChainParts): Koa {
   const system = systemRoutes(parts)
   const chain: readonly Middleware[] = [
     ...(audit === undefined ? [] : [auditing(audit, paths)]),
+    tracing(),
     sending(),
     counting(parts),
     errors(log, queues, parts.explainFault),

@@ -6,6 +6,7 @@ import type {
   WatchEnd,
   WatchRequestOptions,
 } from '@setpoint/controller-runtime/internal'
+import { withRequestSpan } from '@setpoint/controller-runtime/internal'
 import type { AuditedRequest, AuditLog } from '../audit/index.ts'
 import type { CheckedRequest, RequestInfo, ResourceApi, ResourceRequest } from '../http/index.ts'
 import {
@@ -58,7 +59,16 @@ export class LoopbackTransport implements Transport {
     return new LoopbackTransport(this.#parts, actor)
   }
 
-  async request(request: TransportRequest): Promise<TransportResponse> {
+  request(request: TransportRequest): Promise<TransportResponse> {
+    const { method, path: target } = request
+    return withRequestSpan({ method, target }, async span => {
+      const response = await this.#request(request)
+      span?.setAttribute('http.response.status_code', response.status)
+      return response
+    })
+  }
+
+  async #request(request: TransportRequest): Promise<TransportResponse> {
     request.signal?.throwIfAborted()
     const { api, log } = this.#parts
     const { method, path: target, headers = {}, body, user = this.#actor.user, signal } = request

@@ -2,6 +2,7 @@ import http from 'node:http'
 import https from 'node:https'
 import type { WebSocket } from 'ws'
 import { type Clock, systemClock } from '../clock.ts'
+import { injectTraceContext } from '../tracing.ts'
 import { flattenHeaders } from './decode.ts'
 import {
   checkHttpTransportOptions,
@@ -56,6 +57,7 @@ export class HttpTransport implements Transport {
   async request(request: TransportRequest): Promise<TransportResponse> {
     refuseUser(request)
     const headers = { ...(await this.#headers()), ...request.headers }
+    injectTraceContext(headers)
     try {
       return await this.#exchange(request, headers)
     } catch (error) {
