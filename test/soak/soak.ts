@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { type Store, stores } from '../support/worlds.ts'
+import { bothStores, type Store } from '../support/worlds.ts'
 import { reportAvailability } from './availability.ts'
 import { reportClients } from './clients.ts'
 import { type SoakResult, soak } from './run-soak.ts'
@@ -85,7 +85,7 @@ function readArguments(): {
     })
     const minutes = Number(values.minutes ?? defaultMinutes)
     const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32))
-    const wanted = stores.filter(store => values.store === undefined || values.store === store)
+    const wanted = bothStores.filter(store => values.store === undefined || values.store === store)
     const objects = Number(values.objects ?? upgradeDefaults.objects)
     const [wish = 'stores', ...more] = positionals
     const what = soaks.find(name => name === wish)
