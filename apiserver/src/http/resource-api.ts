@@ -276,7 +276,11 @@ export class ResourceApi {
     const at = parseObjectReadAt(request.query)
     if (at.kind !== 'any') await this.#catchUp(cache, request, request.signal)
     this.#checkReached(at)
-    return { status: 200, headers: objectHeaders, body: inView(cache.bytesOf(entryOf(cache, key), version), request) }
+    return {
+      status: 200,
+      headers: objectHeaders,
+      body: inView(cache.bytesOf(entryOf(cache, key), version), request),
+    }
   }
 
   /** Waits for room for a response of so many objects. The response releases it once it is sent. */
