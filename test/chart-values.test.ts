@@ -257,3 +257,10 @@ it('takes every form of a quantity', async () => {
   const { container } = podOf(objects, 'Deployment', servers)
   expect(fieldsOf(container.resources).requests).toMatchObject(requests)
 })
+
+it('prometheusRule: the alerts as they are in their file', async () => {
+  const { objects } = await render({ prometheusRule: { enabled: true, labels: { release: 'prometheus' } } })
+  const { metadata, spec } = pick(objects, 'PrometheusRule', servers)
+  expect(metadata.labels).toMatchObject({ release: 'prometheus' })
+  expect(spec).toEqual(load(await readFile('charts/setpoint/files/alerts.yaml', 'utf8')))
+})
