@@ -12,6 +12,7 @@ import { RunRecorder } from '../support/watch-record/index.ts'
 import { eventually } from '../support/worlds.ts'
 import { Gauge, type Reading } from './gauge.ts'
 import { Random } from './random.ts'
+import { type Say, startSaying } from './say.ts'
 
 export const availabilityDefaults = Object.freeze({
   writers: 4,
@@ -34,7 +35,7 @@ export interface AvailabilityOptions {
   readonly seed: number
   /** Minimum duration. It lasts longer until every disturbance has happened equally often. */
   readonly durationMs: number
-  readonly say?: (line: string) => void
+  readonly say?: Say
 }
 
 export interface AvailabilityResult {
@@ -46,11 +47,7 @@ export interface AvailabilityResult {
 
 /** Runs it and prints the results. Returns true if every promise was kept. */
 export async function reportAvailability(options: Omit<AvailabilityOptions, 'say'>): Promise<boolean> {
-  const began = performance.now()
-  const say = (line: string) => {
-    const seconds = String(Math.round((performance.now() - began) / 1000)).padStart(5)
-    console.log(`${seconds} s  ${line}`)
-  }
+  const say = startSaying()
   say(`seed ${options.seed}, load of the machine ${loadavg()[0]?.toFixed(1)}`)
   const { readings, violations } = await availability({ ...options, say })
   console.log(tableOf(readings))

@@ -7,6 +7,7 @@ import { freePort } from '../support/ports.ts'
 import type { Running } from '../support/server.ts'
 import { eventually, type Store } from '../support/worlds.ts'
 import { Random } from './random.ts'
+import { type Say, startSaying } from './say.ts'
 
 const clientsDefaults = Object.freeze({
   managers: 2,
@@ -32,9 +33,7 @@ const clientsDefaults = Object.freeze({
  * @returns true if that holds
  */
 export async function reportClients(store: Store, durationMs: number, seed: number): Promise<boolean> {
-  const began = performance.now()
-  const say = (line: string) =>
-    console.log(`${String(Math.round((performance.now() - began) / 1000)).padStart(5)} s  ${store}: ${line}`)
+  const say = startSaying(store)
   say(`seed ${seed}`)
   const rust = await findRustClients()
   await useKubeRs(settingOf(testSettings, store), rust, say)
@@ -45,8 +44,6 @@ export async function reportClients(store: Store, durationMs: number, seed: numb
   say(`${problems.length === 0 ? 'no' : problems.length} violation`)
   return problems.length === 0
 }
-
-type Say = (line: string) => void
 
 function settingOf(settings: readonly ClientSetting[], store: Store): ClientSetting {
   const found = settings.find(setting => setting.store === store)

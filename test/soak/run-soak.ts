@@ -11,6 +11,7 @@ import { eventually, type Store, startWorld, type World } from '../support/world
 import { dropOne, type Plant } from './plant.ts'
 import { Random } from './random.ts'
 import { SoakReader } from './reader.ts'
+import type { Say } from './say.ts'
 import { addressOf, type Subject, subjects } from './subjects.ts'
 import { Troubles } from './troubles.ts'
 import { SoakWriter } from './writer.ts'
@@ -22,7 +23,7 @@ export interface SoakOptions {
   /** Minimum duration. It lasts longer until every trouble has happened. */
   readonly durationMs: number
   /** Called with each progress line. */
-  readonly say?: (line: string) => void
+  readonly say?: Say
 }
 
 export const soakDefaults = Object.freeze({

@@ -3,6 +3,7 @@ import { bothStores, type Store } from '../support/worlds.ts'
 import { reportAvailability } from './availability.ts'
 import { reportClients } from './clients.ts'
 import { type SoakResult, soak } from './run-soak.ts'
+import { type Say, startSaying } from './say.ts'
 import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
 
 /**
@@ -29,18 +30,14 @@ async function soakStores(): Promise<void> {
 }
 
 async function soakStore(store: Store): Promise<void> {
-  const began = performance.now()
-  const say = (line: string) => {
-    const seconds = String(Math.round((performance.now() - began) / 1000)).padStart(5)
-    console.log(`${seconds} s  ${store}: ${line}`)
-  }
+  const say = startSaying(store)
   say(`${minutes} minutes, seed ${seed}`)
   const result = await soak({ store, seed, durationMs: minutes * 60_000, say })
   failed = !report(result, say) || failed
 }
 
 /** Returns true if there was no violation. */
-function report({ violations, planted, troubles }: SoakResult, say: (line: string) => void): boolean {
+function report({ violations, planted, troubles }: SoakResult, say: Say): boolean {
   say(
     `trouble: ${Object.entries(troubles)
       .map(([what, count]) => `${what} ${count}`)

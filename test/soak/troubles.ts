@@ -5,6 +5,7 @@ import type { EtcdProcess } from '../support/etcd.ts'
 import type { RunRecorder } from '../support/watch-record/index.ts'
 import type { World } from '../support/worlds.ts'
 import type { Random } from './random.ts'
+import type { Say } from './say.ts'
 
 export interface TroublesOptions {
   readonly world: World
@@ -12,7 +13,7 @@ export interface TroublesOptions {
   readonly proxies: readonly FaultProxy[]
   readonly recorder: RunRecorder
   readonly random: Random
-  readonly say: (line: string) => void
+  readonly say: Say
 }
 
 /** Milliseconds of changes that a compaction keeps. Watchers that were away longer get a 410. */

@@ -11,6 +11,7 @@ import { outcomeOf } from '../support/record.ts'
 import { type ServerProcess, startServer } from '../support/server.ts'
 import { eventually, type Store } from '../support/worlds.ts'
 import { Gauge } from './gauge.ts'
+import { type Say, startSaying } from './say.ts'
 
 export const upgradeDefaults = Object.freeze({
   objects: 10_000,
@@ -51,9 +52,7 @@ interface Step {
  * @returns true if no write was refused for longer than the promise, and none was lost
  */
 export async function reportUpgrade(store: Store, objects: number): Promise<boolean> {
-  const began = performance.now()
-  const say = (line: string) =>
-    console.log(`${String(Math.round((performance.now() - began) / 1000)).padStart(5)} s  ${store}: ${line}`)
+  const say = startSaying(store)
   say(`${objects} objects, load of the machine ${loadavg()[0]?.toFixed(1)}`)
   const { steps, problems } = await upgrade(store, objects, say)
   console.log(tableOf(steps))
@@ -69,7 +68,7 @@ export async function reportUpgrade(store: Store, objects: number): Promise<bool
 async function upgrade(
   store: Store,
   objects: number,
-  say: (line: string) => void,
+  say: Say,
 ): Promise<{ steps: Step[]; problems: string[] }> {
   const releases = await Promise.all(declarations.map((text, at) => release(`${at + 1}.0.0`, text)))
   const [first = '', second = '', third = ''] = releases
