@@ -1,5 +1,7 @@
 /** Returns the path of the built program `test/clients/go`. @throws Error that says what to install, if that fails */
 export function findGoClients(): Promise<string>
+/** Returns the path of the built program `test/clients/e2e`, which takes minutes. @throws Error as above */
+export function findKubernetesSpecs(): Promise<string>
 /** Returns the path of the installed program `test/clients/python`. @throws Error as above */
 export function findPythonClients(): Promise<string>
 /** Returns the path of the built program `test/clients/rust`, which takes minutes. @throws Error as above */

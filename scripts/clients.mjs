@@ -4,7 +4,7 @@
  * Each goes into the cache folder (`.cache` at the repository root, or `SETPOINT_CACHE_DIR`) at its first use, and again
  * when its sources change. Go 1.24, Python 3.10 with pip, or Rust 1.88 with Cargo must be on PATH.
  *
- * As a program it prints the path: `node scripts/clients.mjs go`, `python`, or `rust`.
+ * As a program it prints the path: `node scripts/clients.mjs go`, `e2e`, `python`, or `rust`.
  */
 import { createHash } from 'node:crypto'
 import { copyFile, cp, mkdir, readdir, readFile, realpath, rename, writeFile } from 'node:fs/promises'
@@ -21,11 +21,12 @@ PYTHONPATH="$home/packages" exec python3 "$home/clients.py"
 
 /** @returns {Promise<string>} */
 export function findGoClients() {
-  return find('go', 'Go 1.24', async (sources, work) => {
-    const args = ['build', '-ldflags=-s -w', '-o', join(work, 'clients'), '.']
-    await run('go', args, { cwd: sources, env: { ...process.env, GOTOOLCHAIN: 'local' } })
-    return work
-  })
+  return find('go', 'Go 1.24', buildGo)
+}
+
+/** @returns {Promise<string>} */
+export function findKubernetesSpecs() {
+  return find('e2e', 'Go 1.24', buildGo)
 }
 
 /** @returns {Promise<string>} */
@@ -71,6 +72,12 @@ async function find(language, needs, build, version = '') {
   return program
 }
 
+async function buildGo(sources, work) {
+  const args = ['build', '-ldflags=-s -w', '-o', join(work, 'clients'), '.']
+  await run('go', args, { cwd: sources, env: { ...process.env, GOTOOLCHAIN: 'local' } })
+  return work
+}
+
 async function installPython(sources, work) {
   const requirements = join(sources, 'requirements.txt')
   const target = ['--target', join(work, 'packages')]
@@ -91,7 +98,10 @@ async function digestOf(folder, version) {
 
 if (process.argv[1] && (await realpath(process.argv[1]).catch(() => '')) === fileURLToPath(import.meta.url)) {
   try {
-    const clients = { go: findGoClients, python: findPythonClients, rust: findRustClients }
+    const clients = {
+      ...{ go: findGoClients, e2e: findKubernetesSpecs },
+      ...{ python: findPythonClients, rust: findRustClients },
+    }
     const client = clients[process.argv[2] ?? 'go']
     if (client === undefined) throw new Error(`give one of ${Object.keys(clients).join(', ')}`)
     console.log(await client())

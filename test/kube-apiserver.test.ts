@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Exchange } from './fixtures/kube-apiserver/record/exchange.js'
+import { differing } from './soak/e2e-specs.ts'
 import { differences } from './support/differences.ts'
 import { type Outcome, Outcomes } from './support/outcomes.ts'
 import { Replay, readRecording } from './support/recordings.ts'
@@ -51,7 +52,7 @@ describe('differences from kube-apiserver', () => {
     expect([...listed.keys()].filter(key => !compared.has(key))).toEqual([])
   })
 
-  it.each(differences)('are documented in $page: $says', ({ says, page }) => {
+  it.each([...differences, ...differing])('are documented in $page: $says', ({ says, page }) => {
     const text = readFileSync(new URL(`../docs/reference/${page}`, import.meta.url), 'utf8')
     expect(text.replace(/\s+/g, ' ')).toContain(says)
   })

@@ -2,18 +2,19 @@ import { parseArgs } from 'node:util'
 import { bothStores, type Store } from '../support/worlds.ts'
 import { reportAvailability } from './availability.ts'
 import { reportClients } from './clients.ts'
+import { reportSpecs } from './e2e.ts'
 import { type SoakResult, soak } from './run-soak.ts'
 import { type Say, startSaying } from './say.ts'
 import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
 
 /**
  * `npm run soak [-- --minutes 10 --store etcd --seed 7]`, `npm run soak -- availability [--minutes 10 --seed 7]`,
- * `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, or `npm run soak -- upgrade [--store etcd --objects 10000]`:
- * exits with 1 on a violation.
+ * `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, `npm run soak -- upgrade [--store etcd --objects 10000]`, or
+ * `npm run soak -- e2e [--store etcd]`: exits with 1 on a violation.
  */
 const defaultMinutes = 10
 
-const soaks = ['stores', 'availability', 'clients', 'upgrade'] as const
+const soaks = ['stores', 'availability', 'clients', 'upgrade', 'e2e'] as const
 
 const { minutes, seed, objects, wanted, what } = readArguments()
 let failed = false
@@ -22,6 +23,7 @@ else if (what === 'clients')
   for (const store of wanted) failed = !(await reportClients(store, minutes * 60_000, seed)) || failed
 else if (what === 'upgrade')
   for (const store of wanted) failed = !(await reportUpgrade(store, objects)) || failed
+else if (what === 'e2e') failed = (await Promise.all(wanted.map(reportSpecs))).includes(false)
 else await soakStores()
 process.exitCode = failed ? 1 : 0
 
@@ -66,7 +68,7 @@ function readArguments(): {
 } {
   const usage = () => {
     console.error(
-      'usage: npm run soak -- [availability | clients | upgrade] [--minutes N] [--store embedded|etcd] [--seed N] [--objects N]',
+      'usage: npm run soak -- [availability | clients | upgrade | e2e] [--minutes N] [--store embedded|etcd] [--seed N] [--objects N]',
     )
     process.exit(2)
   }
