@@ -51,6 +51,19 @@ describe('a protobuf body', () => {
     objectOf(await api.delete(namespacesOf(api).at('a')))
   })
 
+  it('may leave times out, which decode to null', async () => {
+    const event = encodeMessage(
+      [1, encodeMessage([1, 'timeless'], [3, 'default'])],
+      [2, encodeMessage([2, 'default'])],
+      [6, ''],
+      [7, ''],
+    )
+    const body = encodeBody({ apiVersion: 'v1', kind: 'Event' }, event)
+    const { raw } = objectOf(await send('POST', '/api/v1/namespaces/default/events', body), 201)
+    expect(raw.involvedObject).toEqual({ namespace: 'default' })
+    expect(raw).not.toHaveProperty('firstTimestamp')
+  })
+
   it('replaces an object', async () => {
     await create('a', { data: { old: '1' } })
     const [body] = bodiesOf('PUT /api/v1/namespaces/default/configmaps/a')
