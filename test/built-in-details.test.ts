@@ -174,6 +174,55 @@ describe('null in a body of a built-in kind', () => {
   })
 })
 
+describe('a write to the status of a built-in kind', () => {
+  const status = '/api/v1/namespaces/noted/status'
+  const named = { apiVersion: 'v1', kind: 'Namespace' }
+
+  it('changes the metadata too, but not the spec', async () => {
+    const note = (value: string) => ({ annotations: { 'example.com/note': value } })
+    const { metadata, spec } = objectOf(
+      await api.post('/api/v1/namespaces', { metadata: { name: 'noted' } }),
+      201,
+    )
+    const patch = { metadata: note('patched'), spec: { finalizers: [] } }
+    const patched = objectOf(await api.mergePatch(status, patch))
+    expect(patched.metadata).toMatchObject({ uid: metadata.uid, ...note('patched') })
+    expect(patched.spec).toEqual(spec)
+    const replacement = { ...named, metadata: { name: 'noted', labels: { team: 'a' } } }
+    const { raw } = objectOf(await api.put(status, replacement))
+    expect(raw.metadata).toMatchObject({ labels: { team: 'a' } })
+    expect(raw.metadata).not.toHaveProperty('annotations')
+    const quota = await create('resourcequotas', 'noted', { spec: { hard: { pods: '1' } } })
+    const path = `${at('resourcequotas', 'noted')}/status`
+    const changed = objectOf(await api.mergePatch(path, { metadata: note('quota'), spec: { hard: null } }))
+    expect([changed.metadata.annotations, changed.spec]).toEqual([
+      { 'example.com/note': 'quota' },
+      quota.spec,
+    ])
+    objectOf(await api.delete(at('resourcequotas', 'noted')))
+  })
+
+  it('owns the metadata that it applies', async () => {
+    objectOf(await api.post('/api/v1/namespaces', { metadata: { name: 'owned' } }), 201)
+    const path = '/api/v1/namespaces/owned/status?fieldManager=m'
+    const body = { ...named, metadata: { name: 'owned', labels: { team: 'a' } } }
+    const type = 'application/apply-patch+yaml'
+    const { labels, managedFields } = fieldsOf(
+      objectOf(await api.request('PATCH', path, body, { type })).raw.metadata,
+    )
+    expect(labels).toMatchObject({ team: 'a' })
+    expect(managedFields).toContainEqual(
+      expect.objectContaining({
+        ...{ manager: 'm', operation: 'Apply', subresource: 'status' },
+        fieldsV1: { 'f:metadata': { 'f:labels': { 'f:team': {} } } },
+      }),
+    )
+    const nothing = { ...named, metadata: { name: 'owned' } }
+    const without = objectOf(await api.request('PATCH', path, nothing, { type }))
+    expect(without.metadata.labels).not.toHaveProperty('team')
+  })
+})
+
 it('objects of built-in kinds have no generation', async () => {
   const { raw } = await create('configmaps', 'counted', { data: { a: '1' } }, { generation: 7 })
   expect(fieldsOf(raw.metadata).generation).toBeUndefined()

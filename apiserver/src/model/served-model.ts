@@ -6,7 +6,7 @@ import {
   type ObjectKey,
 } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
-import type { KindRules } from './kind-rules.ts'
+import type { KindRules, Scope } from './kind-rules.ts'
 import type { Review } from './review.ts'
 import { compileSchemas, compileSchemasWhenUsed, type SchemaValidator } from './schema-validator.ts'
 import { type CompileSchemas, ServedVersion } from './served-version.ts'
@@ -108,6 +108,11 @@ export class ServedModel {
       const { unique, version } = index
       return unique && position !== undefined ? [{ name: uniqueIndexId(index), version, position }] : []
     })
+  }
+
+  /** Returns true if writes of a scope may change the metadata. */
+  takesMetadata(scope: Scope): boolean {
+    return scope === 'object' || (scope === 'status' && this.rules?.statusTakesMetadata === true)
   }
 
   /** Returns the version of a path. @throws RangeError if the model does not have it */

@@ -145,18 +145,17 @@ export function draftUpdate(
   const { meta, content } = client
   const owned = previous.metadata
   const causes = new Causes(client.causes)
-  const metadata =
-    scope !== 'object'
-      ? owned
-      : orderMetadata({
-          ...owned,
-          finalizers: meta.finalizers,
-          ownerReferences: meta.ownerReferences,
-          labels: meta.labels,
-          annotations: options.isService
-            ? meta.annotations
-            : keepNotes(meta.annotations, owned.annotations, reservedDomain),
-        })
+  const metadata = !served.takesMetadata(scope)
+    ? owned
+    : orderMetadata({
+        ...owned,
+        finalizers: meta.finalizers,
+        ownerReferences: meta.ownerReferences,
+        labels: meta.labels,
+        annotations: options.isService
+          ? meta.annotations
+          : keepNotes(meta.annotations, owned.annotations, reservedDomain),
+      })
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
   // Further checks walk over what is too large.
   if (causes.stops) throw invalid(served, owned.name, causes)

@@ -37,6 +37,7 @@ const model: Model<Namespace> = {
  */
 const rules: KindRules = {
   subresources: ['finalize'],
+  statusTakesMetadata: true,
   returnsDeleted: true,
   created(draft) {
     labelName(draft)

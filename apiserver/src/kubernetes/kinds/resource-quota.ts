@@ -59,6 +59,7 @@ export const resourceQuota: BuiltInKind = {
     ],
   }),
   rules: {
+    statusTakesMetadata: true,
     columns: [
       {
         name: 'Request',

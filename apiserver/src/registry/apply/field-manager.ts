@@ -36,7 +36,7 @@ import {
   toStored,
 } from './managed-fields.ts'
 import { type Conflict, Ownership, type VersionedObject, type Versions } from './ownership.ts'
-import { fieldElement } from './path-element.ts'
+import { fieldElement, type PathElement } from './path-element.ts'
 import { fieldsOf } from './to-field-set.ts'
 
 /** A write, as far as the ownership of fields is concerned. */
@@ -261,19 +261,17 @@ function timeOf({ now }: ManagedWrite): string {
   return `${new Date(now).toISOString().slice(0, 19)}Z`
 }
 
-/** With the status subresource, each of the two paths owns its own part only. */
-function writableIn({ model }: ServedModel, scope: Scope): (set: FieldSet) => FieldSet {
-  if (!model.subresources.status) return set => set
-  return set => {
-    const status = set.get(statusElement)
-    if (scope !== 'object') return status === undefined ? noFields : new Map([[statusElement, status]])
-    if (status === undefined) return set
-    const others = new Map(set)
-    others.delete(statusElement)
-    return others
-  }
+/** With the status subresource, each of the two paths owns only what it may change. */
+function writableIn(served: ServedModel, scope: Scope): (set: FieldSet) => FieldSet {
+  if (!served.model.subresources.status) return set => set
+  const isWritable = (element: PathElement) =>
+    scope === 'object'
+      ? element !== statusElement
+      : element === statusElement || (element === metadataElement && served.takesMetadata(scope))
+  return set => new Map([...set].filter(([element]) => isWritable(element)))
 }
 
+const metadataElement = fieldElement('metadata')
 const statusElement = fieldElement('status')
 
 function versioned(object: BareObject): VersionedObject {
