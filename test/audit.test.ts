@@ -642,7 +642,8 @@ describe('without a policy', () => {
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toMatch(
       new RegExp(
-        `^setpoint: the audit log ".*plain.log" is in use by process ${audited.pid} on .*file of its own\n$`,
+        `^setpoint: the audit log ".*plain.log" is in use by process ${audited.pid} on .*file of its own$`,
+        'm',
       ),
     )
   })

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Router } from '@koa/router'
+import { ApiError } from '@setpoint/controller-runtime/api'
 import type { HealthAnswer, HealthForm } from './health.ts'
 import type { Context, RequestState } from './request-state.ts'
 
@@ -26,8 +27,9 @@ export function addHealthRoutes(router: Router<RequestState>, { health, metrics 
         excluded: query.getAll('exclude'),
       })
       ctx.status = status
-      ctx.type = 'text/plain'
-      ctx.body = text
+      ctx.type = status === 404 ? 'application/json' : 'text/plain'
+      // Errors have a Status on every path, also where no chain turns them into one.
+      ctx.body = status === 404 ? JSON.stringify(new ApiError('NotFound', text).toStatus()) : text
     }
   const live = probe(form => health.live(form))
   router.get('/livez', live)

@@ -160,7 +160,7 @@ export function healthAnswer(
     only === undefined ? !excluded.includes(check.name) : check.name === only
   const results = checks.filter(isAsked)
   if (only !== undefined && results.length === 0)
-    return { status: 404, text: `${name} has no such check; see /${name}?verbose\n` }
+    return { status: 404, text: `${name} has no such check; see /${name}?verbose` }
   const failed = results.some(({ problem }) => problem !== undefined)
   if (!failed && !verbose) return { status: 200, text: 'ok' }
   const lines = results.map(result =>
