@@ -66,7 +66,13 @@ test('a server whose port is in use says so in one line', async () => {
     expect(code).toBe(1)
     expect(stderr).toContain(`setpoint: cannot listen on ${listen}: the port is in use`)
     expect(stderr).not.toContain('EADDRINUSE')
-    expect(stderr).toMatch(/"reason":"failed to start","code":1,"msg":"exiting"}\n$/)
+    expect(JSON.parse(stderr.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
+      level: 50,
+      reason: 'failed to start',
+      problem: expect.stringContaining('the port is in use'),
+      code: 1,
+      msg: 'exiting',
+    })
   } finally {
     await first.stop()
     await rm(dataDir, { recursive: true })

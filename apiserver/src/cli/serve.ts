@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import { requireDescriptors } from '../http/index.ts'
 import { ProgramLog } from '../log/index.ts'
 import { checkSource, PluginLoadError } from '../plugins/index.ts'
@@ -44,7 +45,9 @@ export async function runUntilStopped(
   log.info({ version: programVersion(), node: process.version, ...settings }, 'starting')
   for (const warning of warnings) log.warn({}, warning)
   let reason = 'process.exit() was called'
-  process.once('exit', code => log.info({ reason, code }, 'exiting'))
+  // What `main` prints as text, for those who read only JSON.
+  let problem: string | undefined
+  process.once('exit', code => log[code === 0 ? 'info' : 'error']({ reason, problem, code }, 'exiting'))
   handleFaults(programLog, () => {
     reason = 'uncaught exception'
   })
@@ -54,6 +57,7 @@ export async function runUntilStopped(
   })
   const { line, running } = await start(programLog, signals.stop).catch(error => {
     reason = 'failed to start'
+    problem = errorMessage(error)
     throw error
   })
   // Without a reader of the line, the server still serves.
