@@ -27,6 +27,7 @@ interface Divided {
   readonly proxy: TcpProxy
   readonly near: Api
   readonly far: Api
+  readonly farLog: () => string
   /** Compacts etcd at its current revision. */
   forget(): Promise<void>
 }
@@ -41,20 +42,21 @@ async function divided(): Promise<Divided> {
     [etcd, proxy].map(async store => {
       const server = await startServer({ store: 'etcd', etcd: store, plugins })
       cleanups.push(() => server.stop())
-      return new Api(server.url)
+      return { api: new Api(server.url), log: () => server.stderr() }
     }),
   )
   if (near === undefined || far === undefined) throw new Error('no server')
   const storage = await openEtcdStorage({ endpoints: [etcd.endpoint], deadlineMs: patientMs })
   cleanups.push(() => storage.close())
-  for (const name of ['one', 'two', 'three']) await itemsOf(near).create(name, { code: name })
-  await vaultsOf(near).create('v', {})
-  await devicesOf(near).create('d', { size: 1 })
+  for (const name of ['one', 'two', 'three']) await itemsOf(near.api).create(name, { code: name })
+  await vaultsOf(near.api).create('v', {})
+  await devicesOf(near.api).create('d', { size: 1 })
   return {
     etcd,
     proxy,
-    near,
-    far,
+    near: near.api,
+    far: far.api,
+    farLog: far.log,
     forget: async () => storage.compact((await storage.head()).current),
   }
 }
@@ -124,7 +126,7 @@ describe('a server that is cut off from etcd until etcd has compacted the change
   })
 
   it('ends no watch when etcd still has the changes it missed', { timeout: patience }, async () => {
-    const { proxy, near, far } = await divided()
+    const { proxy, near, far, farLog } = await divided()
     const watches = await watchAll(far)
     await proxy.refuse()
     const here = itemsOf(near)
@@ -138,6 +140,8 @@ describe('a server that is cut off from etcd until etcd has compacted the change
       `MODIFIED one@${changed.metadata.version}`,
     ])
     expect(eventsOf(watches.vaults)).toEqual([])
+    // The log says when the outage is over.
+    await eventually(() => expect(farLog()).toContain('the watch on etcd has resumed'))
   })
 })
 

@@ -146,6 +146,12 @@ export class Watcher {
   #receive(response: IWatchResponse, connection: Connection): WatchBatch | undefined {
     if (response.canceled) throw this.#cancelled(response, connection)
     if (response.created) {
+      const { log, prefix } = this.#options
+      if (this.#failures > 0)
+        log?.info(
+          { prefix, endpoint: connection.endpoint, after: this.#position },
+          'the watch on etcd has resumed',
+        )
       this.#failures = 0
       return undefined
     }
