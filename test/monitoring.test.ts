@@ -49,14 +49,14 @@ function documented(path: string): Metrics {
   )
 }
 
-/** The names and labels in a query of Prometheus. */
+/** The names and labels in a query of Prometheus. `up` is Prometheus' own, and has only the labels that it adds. */
 function partsOf(query: string) {
   const selectors = [...query.matchAll(/(\w+)\{([^}]*)\}/g)].map(([, series = '', matchers = '']) => ({
     series,
     labels: [...matchers.matchAll(/(\w+)(?==|!=|=~|!~)/g)].map(([, label = '']) => label),
   }))
   const grouped = [...query.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list = '']) => list.split(/, */))
-  const bare = query.replace(/"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(by|on) \([^)]*\)|histogram_quantile/g, '')
+  const bare = query.replace(/"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(by|on) \([^)]*\)|histogram_quantile|last_over_time|\bup\b/g, '')
   return { series: bare.match(/\b[a-z]+_\w+/g) ?? [], selectors, grouped }
 }
 
