@@ -219,6 +219,16 @@ it.each<[string, object, string | RegExp]>([
     'apiVersion: audit.k8s.io/v1',
   ],
   [
+    'a policy with a level that does not exist',
+    {
+      audit: {
+        enabled: true,
+        policy: { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', rules: [{ level: 'Meta' }] },
+      },
+    },
+    /rules[./]0[./]level/,
+  ],
+  [
     'endpoints with and without TLS',
     { etcd: { endpoints: ['https://a:1', 'http://b:1'], bundled: { enabled: false } } },
     'begin all of them with https://',
