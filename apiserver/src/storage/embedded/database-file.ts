@@ -61,7 +61,9 @@ function checkRoom(path: string): void {
 function checkMeta(path: string, file: number, size: number): void {
   const first = readMeta(file, 0)
   if (first === undefined)
-    throw new StoreFolderError(`${path} is not a store of Setpoint; choose another folder`)
+    throw new StoreFolderError(
+      `${path} is not a store of Setpoint; choose another folder or, if it was one, restore a backup`,
+    )
   if (first.version !== layout.version)
     throw new StoreFolderError(`${path} has LMDB data format ${first.version} instead of ${layout.version}`)
   const second = readMeta(file, first.pageSize)

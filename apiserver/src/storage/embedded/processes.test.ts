@@ -87,7 +87,9 @@ describe('a data folder', () => {
     const path = join(dataDir, 'store.mdb')
     for (const content of [Buffer.alloc(100_000, 'not a store'), Buffer.from('short')]) {
       await writeFile(path, content)
-      await expect(openEmbeddedStorage({ dataDir })).rejects.toBeInstanceOf(StoreFolderError)
+      const opened = openEmbeddedStorage({ dataDir })
+      await expect(opened).rejects.toBeInstanceOf(StoreFolderError)
+      await expect(opened).rejects.toThrow('choose another folder or, if it was one, restore a backup')
       expect((await readFile(path)).equals(content)).toBe(true)
     }
     await rm(path)
