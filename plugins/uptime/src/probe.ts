@@ -138,6 +138,7 @@ export const Probe = defineModel({
   ],
   printerColumns: [
     { name: 'State', type: 'string', jsonPath: '.status.state' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.reason' },
     { name: 'Status', type: 'integer', jsonPath: '.status.httpStatus' },
     { name: 'Latency', type: 'integer', jsonPath: '.status.latencyMs', description: 'Milliseconds' },
     { name: 'Last check', type: 'date', jsonPath: '.status.lastCheckTime' },
