@@ -56,7 +56,10 @@ function partsOf(query: string) {
     labels: [...matchers.matchAll(/(\w+)(?==|!=|=~|!~)/g)].map(([, label = '']) => label),
   }))
   const grouped = [...query.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list = '']) => list.split(/, */))
-  const bare = query.replace(/"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(by|on) \([^)]*\)|histogram_quantile|last_over_time|\bup\b/g, '')
+  const bare = query.replace(
+    /"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(by|on) \([^)]*\)|histogram_quantile|last_over_time|\bup\b/g,
+    '',
+  )
   return { series: bare.match(/\b[a-z]+_\w+/g) ?? [], selectors, grouped }
 }
 
