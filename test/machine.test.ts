@@ -90,4 +90,6 @@ async function packNextVersion(): Promise<void> {
   const manifest = join(next, 'apiserver/package.json')
   await writeFile(manifest, (await readFile(manifest, 'utf8')).replace('0.1.0', '0.2.0'))
   await execute('tar', ['-czf', adapted('setpoint-0.2.0-linux-x64.tgz'), 'setpoint-0.2.0'], { cwd: folder })
+  const sum = `sha256sum ${adapted('setpoint-0.2.0-linux-x64.tgz')} > ${adapted('setpoint-0.2.0-linux-x64.tgz.sha256')}`
+  await execute('bash', ['-c', sum], { cwd: folder })
 }
