@@ -95,8 +95,10 @@ test('tables show the state of a probe with its reason', async () => {
   const headers = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' }
   const path = '/apis/uptime.example.com/v1alpha1/probes/tabled'
   const table = await (await fetch(new URL(path, url), { headers })).json()
-  expect(table.columnDefinitions.map(({ name }: { name: string }) => name)).toContain('Reason')
-  expect(table.rows[0].cells).toEqual(expect.arrayContaining(['Up', 'Answered']))
+  expect(table).toMatchObject({
+    columnDefinitions: expect.arrayContaining([expect.objectContaining({ name: 'Reason' })]),
+    rows: [{ cells: expect.arrayContaining(['Up', 'Answered']) }],
+  })
 })
 
 test('after a restart, probes are not checked before they are due', async () => {
