@@ -51,6 +51,13 @@ plugin.routes('console.api.alpha.example.com/v1', r => r
 }
 const beta = { 'index.js': pluginModule('beta') }
 
+const thingOf = (plugin: string, name: string) => ({
+  apiVersion: `${plugin}.example.com/v1`,
+  kind: 'Thing',
+  metadata: { name },
+  spec: {},
+})
+
 /** Asks for the objects of `beta`, and follows them. */
 const gamma = {
   'index.js': pluginModule('gamma', {
@@ -60,10 +67,17 @@ const Other = defineModel({
   schema: { spec: { type: 'object' } },
 })
 const permissions = [{ apiGroups: ['beta.example.com'], resources: ['things'], verbs: ['list', 'watch'] }]
-let watch`,
+let watch
+const seen = new Set()`,
     setup: `
+plugin.controller(Thing, c => c
+  .named('reader')
+  .watches(Other, other => { seen.add(other.metadata.name) })
+  .reconcile(() => {}))
+plugin.controller(Thing, c => c.named('own').reconcile(thing => { seen.add(thing.metadata.name) }))
 plugin.routes('console.api.gamma.example.com/v1', r => r
   .get('/checks/list', async ({ client }) => ({ body: (await client.list(Other)).items.length }))
+  .get('/checks/seen', async () => ({ body: [...seen] }))
   .get('/checks/open', async ({ client }) => { watch = await client.watch(Other, { signal: plugin.signal }) })
   .get('/checks/end', async () => {
     for await (const event of watch) if (event.type === 'ERROR') return { body: event.object.code }
@@ -165,6 +179,13 @@ describe('a plugin that asks for permissions', () => {
     await start()
     await eventually(async () => expect(await problems()).toContain(`bind the ClusterRole ${name}`))
     expect(refusalOf(await check('list'), 403).message).toContain(name)
+    const create = async (plugin: string, thing: string) =>
+      objectOf(await api.post(thingsOf(plugin), thingOf(plugin, thing), admin), 201)
+    await create('beta', 'first')
+    await create('gamma', 'mine')
+    // A controller of its own kind alone runs, and the one that reads another kind does not: not even from the shared cache.
+    await eventually(async () => expect((await check('seen')).body).toEqual(['mine']))
+    expect(await problems()).toContain('controller reader')
     await eventually(async () =>
       objectOf(await api.get(`/apis/rbac.authorization.k8s.io/v1/clusterroles/${name}`, admin)),
     )
@@ -178,11 +199,16 @@ describe('a plugin that asks for permissions', () => {
     objectOf(await api.post(bindingsPath, binding, admin), 201)
     expect((await check('list')).status).toBe(200)
     await eventually(async () => expect(await problems()).toBe('[]'))
+    await eventually(async () => expect((await check('seen')).body).toEqual(['mine', 'first']))
     expect((await check('open')).status).toBe(204)
     const ended = check('end')
     await api.delete(`${bindingsPath}/gamma`, undefined, admin)
     expect((await ended).body).toBe(403)
     expect((await check('list')).status).toBe(403)
+    await eventually(async () => expect(await problems()).toContain('reader","message":"it has stopped'))
+    await create('beta', 'second')
+    await create('gamma', 'ours')
+    await eventually(async () => expect((await check('seen')).body).toEqual(['mine', 'first', 'ours']))
   })
 
   it('has them from the start with --grant-plugins', async () => {

@@ -6,6 +6,7 @@ import { shorten } from '../model/index.ts'
 import { declarationProblems } from './declaration-problems.ts'
 import type { ReportedProblem } from './index-report.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
+import { PermittedControllers } from './permitted-controllers.ts'
 import type { PluginActor } from './plugin-actor.ts'
 import type { PluginEnvironment } from './plugin-environment.ts'
 import { PluginPermissions } from './plugin-permissions.ts'
@@ -27,6 +28,8 @@ export class PluginRun {
   readonly hosted: HostedPlugin
   readonly #parts: PluginRunParts
   readonly #permissions: PluginPermissions
+  /** Undefined if controllers run in another process. */
+  readonly #controllers: PermittedControllers | undefined
   readonly #stopped = new AbortController()
   readonly #declarationProblems: readonly ReportedProblem[]
   #shippedProblems: readonly ReportedProblem[] = []
@@ -51,9 +54,14 @@ export class PluginRun {
   private constructor(hosted: HostedPlugin, parts: PluginRunParts) {
     this.hosted = hosted
     this.#parts = parts
-    this.#permissions = new PluginPermissions(parts.actor, parts.environment)
+    const { environment, actor, log, changed } = parts
+    const { manager, models } = environment
+    this.#permissions = new PluginPermissions(actor, environment)
+    const { controllers } = hosted
+    this.#controllers =
+      manager && new PermittedControllers({ controllers, manager, models, actor, log, changed })
     this.#declarationProblems = parts.loaded.plugin.models.flatMap(declarationProblems)
-    for (const problem of this.#declarationProblems) parts.log.warn(problem, 'a declaration may be wrong')
+    for (const problem of this.#declarationProblems) log.warn(problem, 'a declaration may be wrong')
   }
 
   /** Aborted when it is to stop. */
@@ -84,6 +92,7 @@ export class PluginRun {
       ...this.#permissions.problems(this.#parts.loaded.plugin.permissions ?? []),
       ...this.#declarationProblems,
       ...this.#unservedKinds,
+      ...(this.#controllers?.problems ?? []),
       ...failures.map(shownFailure),
       ...this.#shippedProblems,
     ]
@@ -96,7 +105,8 @@ export class PluginRun {
     const { dir, packageVersion: version, resourcesDir, plugin } = loaded
     this.#permissions.ask(plugin.permissions ?? [], this.signal, changed)
     void this.#followKinds()
-    for (const added of this.#managed) manager?.add(added)
+    this.#controllers?.start(this.signal)
+    for (const runnable of this.hosted.runnables) manager?.add(runnable)
     await applyShippedObjects({
       plugin: plugin.name,
       writes: writes.for(actor),
