@@ -173,7 +173,7 @@ test('an error is shown with its lines of source in the terminal, and explained 
     'stderr',
   )
   const { message } = refusalOf(await api.post(pagesPath, pageBody('odd')), 500, 'InternalError')
-  expect(message).toMatch(/hook of plugin "shop" failed[\s\S]*\n\nit must return an array of violations/)
+  expect(message).toMatch(/hook of plugin "shop" failed[\s\S]*\n\nit must return an array of violations or undefined, and returned true/)
 })
 
 test('a changed test does not reload the plugin', async () => {
@@ -222,6 +222,7 @@ describe('a plugin in TypeScript', () => {
     const { server, api } = await start()
     await edit('src/site.ts', 'export function fileOf', 'const wrong: string = 3\nexport function fileOf')
     await server.says(/src\/site\.ts\(\d+,7\): error TS2322/, 'stderr')
+    await server.says(/the code that was loaded before keeps running/, 'stderr')
     await createPage(api, 'news')
     await expect.poll(() => site('news')).toContain('<h1>news</h1>')
     await edit('src/site.ts', 'wrong: string = 3', 'right: string = "3"\nvoid right')

@@ -46,14 +46,16 @@ async function start({ options, settings, plugin }: DevCommand, programLog: Prog
       if (server === undefined) return
       log.info({ files: [...paths] }, 'files have changed, reloading the plugin')
       if (await compile(build, log)) await server.reloadPlugin(label)
+      else log.error({ dir }, 'failed to compile the plugin; the code that was loaded before keeps running')
     },
     failed: (err, folder) => log.warn({ err, dir: folder }, 'failed to watch a folder for changes'),
   })
   const losses = () => programLog.losses
   const explain = (error: unknown) => explainFault(error, dir)
-  const starting = compile(build, log).then(() =>
-    startServer({ options, settings }, log, losses, undefined, explain),
-  )
+  const starting = compile(build, log).then(isComplete => {
+    if (!isComplete) log.error({ dir }, 'failed to compile the plugin; it is loaded when an edit repairs it')
+    return startServer({ options, settings }, log, losses, undefined, explain)
+  })
   const server = await starting.catch((error: unknown) => {
     watch.close()
     throw error
@@ -69,10 +71,9 @@ async function start({ options, settings, plugin }: DevCommand, programLog: Prog
   }
 }
 
-/** Compiles a plugin in TypeScript and logs what is wrong. Returns true if its code can be loaded. */
+/** Compiles a plugin in TypeScript and logs the compiler's complaints. Returns true if its code can be loaded. */
 async function compile(build: TypeScriptBuild | undefined, log: Logger): Promise<boolean> {
   const complaints = (await build?.compile()) ?? []
   for (const complaint of complaints.slice(0, devDefaults.shownComplaints)) log.error({}, complaint)
-  if (complaints.length > 0) log.error({ dir: build?.dir }, 'failed to compile the plugin')
   return complaints.length === 0
 }

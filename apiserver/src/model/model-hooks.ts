@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import {
   ApiError,
   type HookViolation,
@@ -161,7 +162,8 @@ function isKnown(
 /** @throws TypeError if the value is not what a `validate` hook returns */
 function causesOf(result: unknown): StatusCause[] {
   if (result === undefined) return []
-  if (!Array.isArray(result)) throw new TypeError('it must return an array of violations or undefined')
+  if (!Array.isArray(result))
+    throw new TypeError(`it must return an array of violations or undefined, and returned ${shorten(inspect(result, { breakLength: Infinity }), 100)}`)
   // One more than a response reports, so that it says that there are more.
   return result.slice(0, objectLimits.violations + 1).map((violation: unknown) => {
     if (!isViolation(violation))
