@@ -173,7 +173,9 @@ test('an error is shown with its lines of source in the terminal, and explained 
     'stderr',
   )
   const { message } = refusalOf(await api.post(pagesPath, pageBody('odd')), 500, 'InternalError')
-  expect(message).toMatch(/hook of plugin "shop" failed[\s\S]*\n\nit must return an array of violations or undefined, and returned true/)
+  expect(message).toMatch(
+    /hook of plugin "shop" failed[\s\S]*\n\nit must return an array of violations or undefined, and returned true/,
+  )
 })
 
 test('a changed test does not reload the plugin', async () => {

@@ -163,7 +163,9 @@ function isKnown(
 function causesOf(result: unknown): StatusCause[] {
   if (result === undefined) return []
   if (!Array.isArray(result))
-    throw new TypeError(`it must return an array of violations or undefined, and returned ${shorten(inspect(result, { breakLength: Infinity }), 100)}`)
+    throw new TypeError(
+      `it must return an array of violations or undefined, and returned ${shorten(inspect(result, { breakLength: Infinity }), 100)}`,
+    )
   // One more than a response reports, so that it says that there are more.
   return result.slice(0, objectLimits.violations + 1).map((violation: unknown) => {
     if (!isViolation(violation))
