@@ -122,6 +122,7 @@ export type {
 // Controllers
 
 export {
+  type Controller,
   type ControllerBuilder,
   every,
   type Finalize,
