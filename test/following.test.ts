@@ -194,8 +194,8 @@ describe('a cache that has missed a change', () => {
     const running = check.run(stop.signal)
     expect((await watch.end).code).toBe(4410)
     await eventually(async () => expect(await names()).toEqual(['a', 'lost', 'z']))
-    await eventually(() => expect(check.counts.get(served.resource)?.success).toBeGreaterThan(1))
-    expect(check.counts.get(served.resource)).toMatchObject({ failure: 1, error: 0 })
+    await eventually(() => expect(check.countsOf(served.resource).success).toBeGreaterThan(1))
+    expect(check.countsOf(served.resource)).toMatchObject({ failure: 1, error: 0 })
     stop.abort()
     await running
   })

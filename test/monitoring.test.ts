@@ -8,6 +8,7 @@ import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { gadgetsOf } from './support/kinds.ts'
+import { Prometheus } from './support/prometheus.ts'
 import { SecureApi } from './support/secure-api.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 import { Users } from './support/users.ts'
@@ -71,6 +72,7 @@ describe('the dashboard and the alerts', () => {
   const servers: ServerProcess[] = []
   let exported: Metrics
   let known: Metrics
+  let prometheus: Prometheus
 
   beforeAll(async () => {
     users = await Users.make({ root: ['setpoint:admins'] })
@@ -93,6 +95,11 @@ describe('the dashboard and the alerts', () => {
     etcd = await startEtcd({ unsafeNoFsync: true })
     const onEtcd = await startServer({ store: 'etcd', etcd, plugins: folders })
     servers.push(onEtcd)
+    const targets = [
+      { job: 'machine', url: embedded.url, token: users.tokenOf('root') },
+      { job: 'other', url: onEtcd.url },
+    ]
+    prometheus = await Prometheus.start(targets, read('charts/setpoint/files/alerts.yaml'))
     const ca = readFileSync(certificates.ca, 'utf8')
     const apis = [new SecureApi(embedded.url, ca, users.tokenOf('root')), new Api(onEtcd.url)]
     for (const api of apis) await gadgetsOf(api).create('a', { email: 'a@example.com' })
@@ -110,6 +117,7 @@ describe('the dashboard and the alerts', () => {
     ])
   })
   afterAll(async () => {
+    await prometheus?.stop()
     await Promise.all(servers.map(server => server.stop()))
     await etcd?.stop()
     await users?.remove()
@@ -140,6 +148,35 @@ describe('the dashboard and the alerts', () => {
       for (const [, label] of textOf(legendFormat).matchAll(/\{\{(\w+)\}\}/g))
         expect(labels, textOf(expr)).toContain(label)
     }
+  })
+
+  it('Prometheus has a result for every panel, with its own labels only', async () => {
+    const { panels } = fieldsOf(JSON.parse(read('charts/setpoint/dashboards/setpoint.json')))
+    const targets = arrayOf(panels).flatMap(panel => arrayOf(fieldsOf(panel).targets ?? []).map(fieldsOf))
+    const empty: string[] = []
+    for (const { expr } of targets) {
+      // As Grafana replaces its variables, for all jobs and instances.
+      const query = textOf(expr)
+        .replace(/\$(job|instance)\b/g, '.*')
+        .replaceAll('$__rate_interval', '4s')
+      // A range needs two scrapes, and a panel of failures has none.
+      const wanted = / == |code=~"\[45\]/.test(query) ? 0 : 1
+      await eventually(async () => {
+        const { length } = await prometheus.query(query)
+        if (length < wanted) throw new Error(`no result: ${query}`)
+      }, 20_000).catch(error => empty.push(String(error)))
+    }
+    expect(empty).toEqual([])
+  })
+
+  it('Prometheus evaluates every alert, and only that of the certificates is on while nothing else is wrong', async () => {
+    await eventually(async () => {
+      for (const { name, health, lastError } of await prometheus.rules())
+        expect([name, health, lastError]).toEqual([name, 'ok', undefined])
+    })
+    const on = (await prometheus.rules()).filter(({ state }) => state !== 'inactive').map(({ name }) => name)
+    // Those of the test are valid for two days.
+    expect(new Set(on)).toEqual(new Set(['SetpointCertificateExpiresSoon']))
   })
 
   it('the dashboard needs no labels but those that Prometheus adds', () => {

@@ -37,7 +37,7 @@ export class ConsistencyCheck {
   readonly #clock: Clock
   readonly #random: () => number
   readonly #intervalMs: number
-  readonly #counts = new Map<string, Record<CheckStatus, number>>()
+  readonly #counts = new Map<string, Readonly<Record<CheckStatus, number>>>()
 
   constructor(parts: {
     storage: Storage
@@ -55,9 +55,9 @@ export class ConsistencyCheck {
     this.#intervalMs = parts.intervalMs ?? checkDefaults.intervalMs
   }
 
-  /** Counts of checks by `<group>/<plural>`. */
-  get counts(): ReadonlyMap<string, Readonly<Record<CheckStatus, number>>> {
-    return this.#counts
+  /** Returns the counts of checks of one kind, `<group>/<plural>`. */
+  countsOf(resource: string): Readonly<Record<CheckStatus, number>> {
+    return this.#counts.get(resource) ?? { success: 0, failure: 0, error: 0 }
   }
 
   /** Runs the checks in rounds. Resolves when the signal is aborted. */
@@ -89,9 +89,8 @@ export class ConsistencyCheck {
     }
     // Removed or rebuilt during the check: the result is outdated.
     if (this.#follower.cacheOf(cache.served) !== cache || cache.store !== store) return undefined
-    const counts = this.#counts.get(resource) ?? { success: 0, failure: 0, error: 0 }
-    this.#counts.set(resource, counts)
-    counts[status]++
+    const counts = this.countsOf(resource)
+    this.#counts.set(resource, { ...counts, [status]: counts[status] + 1 })
     if (status === 'failure') {
       this.#log.error({ resource, ...different }, 'the cache differs from the store, rebuilding it')
       this.#follower.distrust(cache)

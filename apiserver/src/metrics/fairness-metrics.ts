@@ -31,11 +31,12 @@ export function describeQueues(registry: Registry, queues: Queues): void {
     'apiserver_flowcontrol_rejected_requests_total',
     'Requests that were not admitted: queue-full and time-out got 429, cancelled means that the client left.',
     [...labelNames, 'reason'],
+    // From 0 on, because Prometheus does not see the increase of a counter that appears with 1.
     function* () {
       for (const { class: level, kind, tally } of queues.tallies()) {
-        if (tally.full > 0) yield [tally.full, level, kind, 'queue-full']
-        if (tally.late > 0) yield [tally.late, level, kind, 'time-out']
-        if (tally.cancelled > 0) yield [tally.cancelled, level, kind, 'cancelled']
+        yield [tally.full, level, kind, 'queue-full']
+        yield [tally.late, level, kind, 'time-out']
+        yield [tally.cancelled, level, kind, 'cancelled']
       }
     },
   )

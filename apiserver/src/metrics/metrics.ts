@@ -12,7 +12,7 @@ interface MetricSources {
   readonly follower: LogFollower
   readonly hub: WatchHub
   /** Absent if the caches are not compared with the store. */
-  readonly consistency?: Pick<ConsistencyCheck, 'counts'>
+  readonly consistency?: Pick<ConsistencyCheck, 'countsOf'>
 }
 
 const pluginPhases = ['Starting', 'Started', 'Failed', 'Disabled'] as const
@@ -142,10 +142,13 @@ export class Metrics {
       'apiserver_storage_consistency_checks_total',
       'Comparisons of caches with the store: failure means a difference, error that the comparison failed.',
       ['resource', 'status'],
+      // From 0 on, because Prometheus does not see the increase of a counter that appears with 1.
       function* () {
-        for (const [kind, counts] of consistency?.counts ?? []) {
-          const [group, resource] = partsOf(kind)
-          for (const [status, count] of Object.entries(counts)) yield [count, `${resource}.${group}`, status]
+        if (consistency === undefined) return
+        for (const served of models.all()) {
+          if (follower.cacheOf(served) === undefined) continue
+          for (const [status, count] of Object.entries(consistency.countsOf(served.resource)))
+            yield [count, served.title, status]
         }
       },
     )
