@@ -27,13 +27,14 @@ const server: Plan = {
   metrics: 'cache log model watch',
   kubernetes: 'cache log model registry security storage watch',
   http: 'audit cache kubernetes log metrics model openapi query registry scheduling security storage watch program-version.ts',
+  operations: 'model registry storage',
   plugins: 'audit cache http log metrics model registry scheduling security storage watch package-folder.ts',
   'rooms.ts': 'audit cache http kubernetes model plugins registry scheduling security storage watch',
   testing:
     'http log metrics model plugins security storage storage/embedded storage/etcd watch rooms.ts package-folder.ts',
   // The command reads its flags without loading the whole server.
   cli:
-    'audit audit/policy-file.ts cache http kubernetes kubernetes/service-accounts/token-life.ts log metrics model plugins ' +
+    'audit audit/policy-file.ts cache http kubernetes kubernetes/service-accounts/token-life.ts log metrics model operations plugins ' +
     'security security/access.ts security/token-list.ts storage storage/embedded storage/etcd watch watch/watch-limits.ts ' +
     'rooms.ts program-version.ts package-folder.ts',
 }

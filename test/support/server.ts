@@ -63,12 +63,13 @@ export async function startServer(options: ServerOptions = {}): Promise<ServerPr
   return server
 }
 
-/** Runs the program until it exits by itself. */
+/** Runs the program until it exits by itself. @param options `input` is its standard input, which is empty by default */
 export async function runProgram(
   args: readonly string[],
-  options: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
+  { input, ...options }: { env?: Readonly<Record<string, string>>; cwd?: string; input?: string } = {},
 ): Promise<Exit> {
-  const running = new Running(args, options)
+  const running = new Running(args, { ...options, hasInput: input !== undefined })
+  running.child.stdin?.end(input)
   const timer = setTimeout(() => running.child.kill('SIGKILL'), 240_000)
   try {
     return await running.ended
@@ -98,14 +99,15 @@ export class Running {
       env,
       cwd,
       program = builtProgram,
-    }: { env?: Readonly<Record<string, string>>; cwd?: string; program?: string },
+      hasInput = false,
+    }: { env?: Readonly<Record<string, string>>; cwd?: string; program?: string; hasInput?: boolean },
   ) {
     // Node parses NODE_EXTRA_CA_CERTS at every start, for a quarter of the instructions of the server's start.
     const inherited = Object.entries(process.env).filter(
       ([name]) => !name.startsWith('SETPOINT_') && name !== 'NODE_EXTRA_CA_CERTS',
     )
     const child = spawn(program, [...args], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [hasInput ? 'pipe' : 'ignore', 'pipe', 'pipe'],
       env: { ...Object.fromEntries(inherited), SETPOINT_LEASE_DURATION: leaseSeconds, ...env },
       ...(cwd !== undefined && { cwd }),
     })

@@ -7,7 +7,7 @@ import {
   Yielder,
 } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
-import type { ServedModel } from '../model/index.ts'
+import { objectsPrefix, type ServedModel } from '../model/index.ts'
 import {
   type Change,
   CompactedError,
@@ -34,9 +34,6 @@ export const followerDefaults = Object.freeze({
   /** Milliseconds between two trims of the caches, which keep history for minutes. */
   trimMs: 30_000,
 })
-
-/** The prefix of all keys of objects. */
-const objectsPrefix = 'objects/'
 
 /**
  * The follower watches all keys, not only objects. A transaction without objects also advances the store's `written`

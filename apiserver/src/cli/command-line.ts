@@ -12,6 +12,7 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   token: 'make a token and its entry for --token-file',
   'service-account-token': 'request a short-lived token of a service account, and keep it in a file',
   kubeconfig: 'print a kubeconfig for kubectl and other clients of Kubernetes',
+  purge: 'remove everything that an uninstalled plugin has left in the store',
 })
 
 export type Arguments =
@@ -20,6 +21,8 @@ export type Arguments =
   | { readonly command: 'kubeconfig'; readonly given: GivenFlags }
   /** `account` is `NAMESPACE/NAME`, not checked yet. */
   | { readonly command: 'service-account-token'; readonly given: GivenFlags; readonly account: string }
+  /** `group` is not checked yet. */
+  | { readonly command: 'purge'; readonly given: GivenFlags; readonly group: string }
   /** `dir` is the working directory by default. */
   | { readonly command: 'dev'; readonly given: GivenFlags; readonly dir: string }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
@@ -69,7 +72,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     .exitOverride()
     .version(`setpoint ${programVersion()}`, '--version', 'print the version')
     .helpOption('-h, --help', 'print this text')
-  for (const name of ['serve', 'dev', 'token', 'service-account-token', 'kubeconfig'] as const) {
+  for (const name of ['serve', 'dev', 'token', 'service-account-token', 'kubeconfig', 'purge'] as const) {
     const given = new Map<Flag, string[]>()
     const flags = flagsOf(name)
     const about = name === 'dev' ? sourcesOfDev : name === 'serve' ? sourcesWithFile : sources
@@ -86,8 +89,10 @@ export function readArguments(argv: readonly string[]): Arguments {
       .allowExcessArguments(false)
     if (name === 'dev') command.argument('[dir]', 'folder of the plugin', '.')
     if (name === 'service-account-token') command.argument('<account>', 'service account, as NAMESPACE/NAME')
+    if (name === 'purge') command.argument('<group>', 'API group of the plugin, such as demo.example.com')
     command.action((argument: string) => {
-      if (name === 'dev') result = { command: name, given, dir: argument }
+      if (name === 'purge') result = { command: name, given, group: argument }
+      else if (name === 'dev') result = { command: name, given, dir: argument }
       else if (name === 'service-account-token') result = { command: name, given, account: argument }
       else result = { command: name, given }
     })
@@ -111,11 +116,11 @@ function optionOf(flag: Flag, command: CommandName, given: Map<Flag, string[]>):
   const { bare, placeholder, description, default: fallback } = { ...flag, ...flag.differs?.[command] }
   const notes = [
     ...(flag.kind === 'repeatable' ? ['repeatable'] : []),
-    ...(fallback === undefined ? [] : [`default: ${fallback}`]),
+    ...(fallback === undefined || placeholder === '' ? [] : [`default: ${fallback}`]),
     environmentName(flag, command),
   ]
-  const value = bare === undefined ? `<${placeholder}>` : `[${placeholder}]`
-  const option = new Option(`--${flag.name} ${value}`, `${description} (${notes.join(', ')})`)
+  const value = placeholder === '' ? '' : bare === undefined ? ` <${placeholder}>` : ` [${placeholder}]`
+  const option = new Option(`--${flag.name}${value}`, `${description} (${notes.join(', ')})`)
   if (bare !== undefined) option.preset(bare)
   return option.argParser((text: string) => {
     // More likely a forgotten value than a value.

@@ -10,14 +10,17 @@ import type { ReadFile } from './flags-files.ts'
  */
 type FlagKind = 'value' | 'list' | 'repeatable'
 
-export type CommandName = 'serve' | 'dev' | 'token' | 'service-account-token' | 'kubeconfig'
+export type CommandName = 'serve' | 'dev' | 'token' | 'service-account-token' | 'kubeconfig' | 'purge'
+
+/** The commands that work on the store itself, without a server. */
+export const storeCommands = ['purge'] as const satisfies readonly CommandName[]
 
 /** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
 export interface Flag {
   /** Without dashes; also the key in the configuration file. */
   readonly name: string
   readonly kind: FlagKind
-  /** Stands for the value in the help. */
+  /** Stands for the value in the help. Empty for a switch, which takes no value on the command line. */
   readonly placeholder: string
   /** The default as text. */
   readonly default?: string

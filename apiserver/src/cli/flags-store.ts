@@ -1,4 +1,4 @@
-import { type Flag, type ValueFlag, value } from './flag.ts'
+import { type CommandName, type Flag, storeCommands, type ValueFlag, value } from './flag.ts'
 import {
   type NamedText,
   passwordIn,
@@ -18,12 +18,15 @@ import {
   UsageError,
 } from './flags-values.ts'
 
+const commands: readonly CommandName[] = ['serve', ...storeCommands]
+
 /** The flags of the store. */
 export const storeFlags = Object.freeze({
   store: value({
     name: 'store',
     placeholder: 'embedded|etcd',
     description: 'where objects are stored; etcd if --etcd-endpoints is given, else embedded',
+    commands,
     read: oneOf('embedded', 'etcd'),
   }),
   dataDir: value({
@@ -31,7 +34,7 @@ export const storeFlags = Object.freeze({
     placeholder: 'DIR',
     default: './.setpoint',
     description: 'directory of the embedded store',
-    commands: ['serve', 'dev'],
+    commands: [...commands, 'dev'],
     differs: { dev: { default: '.setpoint in the folder of the plugin' } },
     read: readDirectory,
   }),
@@ -49,7 +52,7 @@ export const storeFlags = Object.freeze({
     kind: 'list',
     placeholder: 'HOST:PORT,...',
     description: 'members of the etcd cluster, separated by commas',
-    commands: ['serve'],
+    commands,
     read: readEtcdEndpoint,
   } satisfies ValueFlag<string>,
   etcdPrefix: value({
@@ -57,24 +60,28 @@ export const storeFlags = Object.freeze({
     placeholder: 'PREFIX',
     default: '/setpoint',
     description: 'prefix of every key in etcd',
+    commands,
     read: readKeyPrefix,
   }),
   etcdCa: value({
     name: 'etcd-ca',
     placeholder: 'FILE',
     description: 'CA certificates (PEM) for etcd; reloaded when they change',
+    commands,
     read: readAuthoritiesFile,
   }),
   etcdCert: value({
     name: 'etcd-cert',
     placeholder: 'FILE',
     description: 'client certificate (PEM) for etcd; reloaded when it changes; needs --etcd-key',
+    commands,
     read: readPemFile,
   }),
   etcdKey: value({
     name: 'etcd-key',
     placeholder: 'FILE',
     description: 'private key (PEM) of --etcd-cert',
+    commands,
     read: readPemFile,
   }),
   etcdUser: value({
@@ -82,6 +89,7 @@ export const storeFlags = Object.freeze({
     placeholder: 'NAME',
     description:
       'user of etcd; needs --etcd-password-file or --etcd-password. Without it, etcd takes the common name of --etcd-cert as the user',
+    commands,
     read: readNonEmpty,
   }),
   etcdPassword: value({
@@ -90,6 +98,7 @@ export const storeFlags = Object.freeze({
     isSecret: true,
     description:
       'password of --etcd-user. Every user of this machine can read the command line: prefer --etcd-password-file, the environment or the configuration file',
+    commands,
     read: readNonEmpty,
   }),
   etcdPasswordFile: value({
@@ -97,6 +106,7 @@ export const storeFlags = Object.freeze({
     placeholder: 'FILE',
     description:
       'file with the password of --etcd-user; reloaded when it changes, and the password before is accepted as well',
+    commands,
     read: readPasswordFile,
   }),
 })

@@ -12,6 +12,7 @@ import {
 } from './flags-files.ts'
 import { oidcFlags } from './flags-oidc.ts'
 import { readPluginSource } from './flags-plugin.ts'
+import { purgeFlags } from './flags-purge.ts'
 import { serviceAccountTokenFlags } from './flags-service-account-token.ts'
 import { configFlag } from './flags-settings.ts'
 import { storeFlags } from './flags-store.ts'
@@ -203,6 +204,7 @@ export const flags = Object.freeze({
     placeholder: 'DOMAIN',
     default: 'setpoint.dev',
     description: 'domain whose groups and labels belong to Setpoint itself',
+    commands: ['serve', 'purge'],
     read: readDomain,
   }),
   grantPlugins: value({
@@ -303,6 +305,7 @@ export const flags = Object.freeze({
     read: readNonEmpty,
   }),
   ...serviceAccountTokenFlags,
+  ...purgeFlags,
   config: configFlag,
 })
 

@@ -9,6 +9,7 @@ import type { ReadFile } from './flags-files.ts'
 import { oidcFlags, oidcOptions } from './flags-oidc.ts'
 import { keyPair } from './flags-pairs.ts'
 import { readPluginSource } from './flags-plugin.ts'
+import { type PurgeOptions, purgeOptions } from './flags-purge.ts'
 import { requestedToken } from './flags-service-account-token.ts'
 import { Settings, type SettingsInForce } from './flags-settings.ts'
 import { storeFlags, storeOptions } from './flags-store.ts'
@@ -50,6 +51,7 @@ export type CommandLine =
   | { readonly command: 'token'; readonly options: TokenOptions }
   | { readonly command: 'service-account-token'; readonly options: ServiceAccountTokenOptions }
   | { readonly command: 'kubeconfig'; readonly options: KubeconfigOptions }
+  | { readonly command: 'purge'; readonly options: PurgeOptions }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
   | { readonly command: 'help'; readonly text: string }
@@ -74,6 +76,11 @@ export function parseCommandLine(
     return { command: parsed.command, options: serviceAccountTokenOptions(settings, parsed.account) }
   if (parsed.command === 'kubeconfig')
     return { command: parsed.command, options: kubeconfigOptions(settings) }
+  if (parsed.command === 'purge')
+    return {
+      command: parsed.command,
+      options: purgeOptions(settings, parsed.group, settings.value(flags.reservedDomain)),
+    }
   const shared = {
     configFile: settings.configFile,
     settings: settings.inForce(),

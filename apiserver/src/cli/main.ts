@@ -4,8 +4,8 @@ import { parseCommandLine } from './flags.ts'
 import { UsageError } from './flags-values.ts'
 
 /**
- * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with a new plugin, or
- * one line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
+ * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with a new plugin, what
+ * a command about the store found, or one line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
  * the others start fast.
  */
 export async function main(argv: readonly string[]): Promise<void> {
@@ -26,6 +26,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     } else if (commandLine.command === 'kubeconfig') {
       const { printKubeconfig } = await import('./kubeconfig.ts')
       await printKubeconfig(commandLine.options)
+    } else if (commandLine.command === 'purge') {
+      const { purge } = await import('./purge.ts')
+      await purge(commandLine.options)
     } else if (commandLine.command === 'create') {
       const { createPlugin } = await import('./create-plugin.ts')
       process.stdout.write(await createPlugin(commandLine.plugin))

@@ -22,6 +22,9 @@ import { uniqueIndexId } from './unique-index-id.ts'
  */
 type ModelPhase = { name: 'Starting' } | { name: 'Started' } | { name: 'Failed' | 'Stopped'; message: string }
 
+/** Prefix of the keys of all objects. */
+export const objectsPrefix = 'objects/'
+
 interface ServedModelParts {
   readonly rules?: KindRules
   readonly review?: Review
@@ -93,7 +96,7 @@ export class ServedModel {
     this.title = model.plural + suffix
     this.kindTitle = model.kind + suffix
     this.resource = `${model.group}/${model.plural}`
-    this.keyPrefix = `objects/${this.resource}/`
+    this.keyPrefix = `${objectsPrefix}${this.resource}/`
     const isBuiltIn = rules !== undefined || review !== undefined
     const declare = (version?: ModelVersion) =>
       new ServedVersion(model, plugin, { rules, isBuiltIn, compile }, version)

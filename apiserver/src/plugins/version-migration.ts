@@ -9,6 +9,7 @@ import {
   MigrationSupersededError,
   type ModelRecords,
   migrateStoredVersions,
+  migrationsPrefix,
   type StoredVersions,
 } from '../registry/index.ts'
 import type { KeyValue, Storage, Transaction } from '../storage/index.ts'
@@ -200,7 +201,7 @@ export class VersionMigration {
   }
 
   get #key(): string {
-    return `migrations/${this.#parts.served.resource}`
+    return migrationsPrefix + this.#parts.served.resource
   }
 
   /** Stores the progress. Returns its revision. @throws MigrationSupersededError if another server has taken over */

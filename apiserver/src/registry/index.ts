@@ -19,5 +19,12 @@ export * from './stored-version-migration.ts'
 export type { MergeField, MergeType } from './strategic-merge/index.ts'
 export { timed } from './timed.ts'
 export { isLarge, nextTurn } from './turns.ts'
+export {
+  decodeHolder,
+  encodeHolder,
+  type Holder,
+  reservationKey,
+  reservationsPrefix,
+} from './unique-index.ts'
 export { unknownFieldsOf, warningsOfFields } from './unknown-fields.ts'
 export * from './write-options.ts'

@@ -23,7 +23,7 @@ type Versions = Readonly<Record<string, number>>
 type Scope = Model['scope']
 
 /** The value of the key `models/<group>/<plural>`. */
-interface ModelRecord {
+export interface ModelRecord {
   /** The unique indexes by name, with their versions. */
   readonly unique: Versions
   /** The highest version that was ever in force of each index, including removed ones. */
@@ -352,7 +352,7 @@ function encodeRecord(record: ModelRecord): Buffer {
 }
 
 /** Returns undefined if the value is not a record. The next start then recomputes everything. */
-function decodeRecord(value: Buffer): ModelRecord | undefined {
+export function decodeRecord(value: Buffer): ModelRecord | undefined {
   let record: unknown
   try {
     record = JSON.parse(value.toString())

@@ -14,6 +14,9 @@ import { currentPages, type KeyValue, type Storage, storageLimits } from '../sto
 import type { ModelRecords } from './model-record.ts'
 import { versionOf } from './stored-version-claim.ts'
 
+/** Prefix of the keys of the notes that servers leave about a migration in progress. */
+export const migrationsPrefix = 'migrations/'
+
 export const migrationDefaults = Object.freeze({
   /** Objects rewritten in one second: slow enough for other writes, and a million objects in about half an hour. */
   objectsPerSecond: 500,

@@ -2,6 +2,9 @@ import { createHash } from 'node:crypto'
 import { type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
 import { isWithinNamespace, type ServedModel } from '../model/index.ts'
 
+/** Prefix of the keys of all reservations. */
+export const reservationsPrefix = 'unique/'
+
 /**
  * Each unique value is reserved by a key, `unique/<group>/<plural>/<index>/[<namespace>/]<hash of the value>`; the namespace
  * is part of it if the values are unique within each. The transaction that
@@ -22,7 +25,12 @@ export interface Holder {
 }
 
 /** @param key the object that holds or wants the value */
-export function reservationKey(served: ServedModel, index: string, value: string, key: ObjectKey): string {
+export function reservationKey(
+  served: Pick<ServedModel, 'resource'>,
+  index: string,
+  value: string,
+  key: ObjectKey,
+): string {
   const hash = createHash('sha256')
   // UTF-8 replaces every lone surrogate by the same character, so two different values would share a key.
   const tail = loneSurrogate.test(value)
@@ -30,7 +38,7 @@ export function reservationKey(served: ServedModel, index: string, value: string
     : hash.update(value).digest('base64url')
   const { namespace } = splitObjectKey(key)
   const place = namespace !== undefined && isWithinNamespace(index) ? `${namespace}/` : ''
-  return `unique/${served.resource}/${index}/${place}${tail}`
+  return `${reservationsPrefix}${served.resource}/${index}/${place}${tail}`
 }
 
 const loneSurrogate = /\p{Surrogate}/u

@@ -1,4 +1,4 @@
-import { accessSync, constants, realpathSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, realpathSync, statSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
@@ -37,6 +37,8 @@ import { Watches } from './watch.ts'
 export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
   /** The folder of the store, on a local disk. Created if missing; other files in it are not touched. */
   readonly dataDir: string
+  /** If false, a folder without a store is an error instead of a new store. Default true. */
+  readonly create?: boolean
   /**
    * If false, commits are not synced: a crash of the system can lose commits or damage the store. For temporary stores.
    * Default true.
@@ -54,10 +56,21 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
 /**
  * Opens the store of a folder and locks the folder until the store is closed or the process ends.
  * @throws StoreLockedError if this process or another one has the store open.
- * @throws StoreFolderError if the folder cannot be created or written, or has other content.
+ * @throws StoreFolderError if the folder cannot be created or written, or has other content; or no store, unless `create`.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
-  const { dataDir, durable = true, compact = false, fullness, onCommit, log, ...bounds } = options
+  const {
+    dataDir,
+    create = true,
+    durable = true,
+    compact = false,
+    fullness,
+    onCommit,
+    log,
+    ...bounds
+  } = options
+  if (!create && !existsSync(join(dataDir, 'store.mdb')))
+    throw new StoreFolderError(`the folder ${dataDir} has no store: is it the --data-dir of the server?`)
   const folder = prepareFolder(dataDir)
   restrictFiles(folder, log)
   const lock = await lockFolder(folder, durable)

@@ -1,0 +1,51 @@
+import { checkSubdomain, isReservedGroup } from '@setpoint/controller-runtime/api'
+import { value } from './flag.ts'
+import type { Settings } from './flags-settings.ts'
+import { type StoreOptions, storeOptions } from './flags-store.ts'
+import { quote, readBoolean, UsageError } from './flags-values.ts'
+
+/** The flags of `setpoint purge`, besides those that it shares with other commands. */
+export const purgeFlags = Object.freeze({
+  dryRun: value({
+    name: 'dry-run',
+    placeholder: '',
+    default: 'false',
+    bare: 'true',
+    description: 'say what would be removed, and remove nothing',
+    commands: ['purge'],
+    read: readBoolean,
+  }),
+  yes: value({
+    name: 'yes',
+    placeholder: '',
+    default: 'false',
+    bare: 'true',
+    description: 'remove it without asking, also objects with finalizers',
+    commands: ['purge'],
+    read: readBoolean,
+  }),
+})
+
+/** What to purge, and where. */
+export interface PurgeOptions {
+  readonly store: StoreOptions
+  /** Not a built-in group. */
+  readonly group: string
+  readonly reservedDomain: string
+  readonly dryRun: boolean
+  /** True if the question is answered already. */
+  readonly yes: boolean
+}
+
+/** @throws UsageError for a group that is malformed or built in */
+export function purgeOptions(settings: Settings, group: string, reservedDomain: string): PurgeOptions {
+  const problem = checkSubdomain(group)
+  if (problem !== undefined)
+    throw new UsageError(`${quote(group)} is not the API group of a plugin: a group ${problem}`)
+  if (isReservedGroup(group, reservedDomain))
+    throw new UsageError(`${group} is built in: only the groups of plugins can be purged`)
+  const dryRun = settings.value(purgeFlags.dryRun)
+  const yes = settings.value(purgeFlags.yes)
+  if (dryRun && yes) throw new UsageError('--dry-run and --yes exclude each other')
+  return { store: storeOptions(settings), group, reservedDomain, dryRun, yes }
+}
