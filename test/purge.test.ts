@@ -94,7 +94,9 @@ describe.each(bothStores)('setpoint purge on the %s store', store => {
     await server.kill('SIGTERM')
     server = await start([demo, items])
     const again = gadgetsOf(new Api(server.url))
-    await expect.poll(async () => (await again.list()).names.sort()).toEqual(['shipped-one', 'shipped-two'])
+    await expect
+      .poll(async () => [...(await again.list()).names].sort())
+      .toEqual(['shipped-one', 'shipped-two'])
     // Its reservation is gone too.
     await again.create('c', { email: 'a@example.com' })
     expect((await itemsOf(again.api).list()).names).toEqual(['kept'])

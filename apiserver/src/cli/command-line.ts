@@ -12,6 +12,7 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   token: 'make a token and its entry for --token-file',
   'service-account-token': 'request a short-lived token of a service account, and keep it in a file',
   kubeconfig: 'print a kubeconfig for kubectl and other clients of Kubernetes',
+  status: 'say how servers, their store and plugins stand',
   purge: 'remove everything that an uninstalled plugin has left in the store',
 })
 
@@ -21,6 +22,7 @@ export type Arguments =
   | { readonly command: 'kubeconfig'; readonly given: GivenFlags }
   /** `account` is `NAMESPACE/NAME`, not checked yet. */
   | { readonly command: 'service-account-token'; readonly given: GivenFlags; readonly account: string }
+  | { readonly command: 'status'; readonly given: GivenFlags }
   /** `group` is not checked yet. */
   | { readonly command: 'purge'; readonly given: GivenFlags; readonly group: string }
   /** `dir` is the working directory by default. */
@@ -72,7 +74,15 @@ export function readArguments(argv: readonly string[]): Arguments {
     .exitOverride()
     .version(`setpoint ${programVersion()}`, '--version', 'print the version')
     .helpOption('-h, --help', 'print this text')
-  for (const name of ['serve', 'dev', 'token', 'service-account-token', 'kubeconfig', 'purge'] as const) {
+  for (const name of [
+    'serve',
+    'dev',
+    'token',
+    'service-account-token',
+    'kubeconfig',
+    'status',
+    'purge',
+  ] as const) {
     const given = new Map<Flag, string[]>()
     const flags = flagsOf(name)
     const about = name === 'dev' ? sourcesOfDev : name === 'serve' ? sourcesWithFile : sources

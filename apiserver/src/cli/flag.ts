@@ -10,7 +10,14 @@ import type { ReadFile } from './flags-files.ts'
  */
 type FlagKind = 'value' | 'list' | 'repeatable'
 
-export type CommandName = 'serve' | 'dev' | 'token' | 'service-account-token' | 'kubeconfig' | 'purge'
+export type CommandName =
+  | 'serve'
+  | 'dev'
+  | 'token'
+  | 'service-account-token'
+  | 'kubeconfig'
+  | 'status'
+  | 'purge'
 
 /** The commands that work on the store itself, without a server. */
 export const storeCommands = ['purge'] as const satisfies readonly CommandName[]

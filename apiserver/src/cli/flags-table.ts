@@ -15,6 +15,7 @@ import { readPluginSource } from './flags-plugin.ts'
 import { purgeFlags } from './flags-purge.ts'
 import { serviceAccountTokenFlags } from './flags-service-account-token.ts'
 import { configFlag } from './flags-settings.ts'
+import { statusFlags } from './flags-status.ts'
 import { storeFlags } from './flags-store.ts'
 import {
   oneOf,
@@ -80,7 +81,7 @@ export const flags = Object.freeze({
     name: 'server-token-file',
     placeholder: 'FILE',
     description: 'file with the bearer token for --server; reloaded when it changes',
-    commands: ['serve', 'service-account-token'],
+    commands: ['serve', 'service-account-token', 'status'],
     read: readSecretFile,
   }),
   serverCa: value({
@@ -88,7 +89,7 @@ export const flags = Object.freeze({
     placeholder: 'FILE',
     description:
       "CA certificates (PEM) for the API server's certificate; a process that keeps running reloads them when they change",
-    commands: ['serve', 'kubeconfig', 'service-account-token'],
+    commands: ['serve', 'kubeconfig', 'service-account-token', 'status'],
     read: readAuthoritiesFile,
   }),
   token: value({
@@ -204,7 +205,7 @@ export const flags = Object.freeze({
     placeholder: 'DOMAIN',
     default: 'setpoint.dev',
     description: 'domain whose groups and labels belong to Setpoint itself',
-    commands: ['serve', 'purge'],
+    commands: ['serve', 'status', 'purge'],
     read: readDomain,
   }),
   grantPlugins: value({
@@ -231,6 +232,8 @@ export const flags = Object.freeze({
     default: 'setpoint-controllers',
     description:
       'lease for the leader election between processes with controllers; processes with different plugins need different leases',
+    commands: ['serve', 'status'],
+    differs: { status: { description: 'lease of the controllers' } },
     read: readDomain,
   }),
   leaseDuration: value({
@@ -305,6 +308,7 @@ export const flags = Object.freeze({
     read: readNonEmpty,
   }),
   ...serviceAccountTokenFlags,
+  ...statusFlags,
   ...purgeFlags,
   config: configFlag,
 })

@@ -12,6 +12,7 @@ import { readPluginSource } from './flags-plugin.ts'
 import { type PurgeOptions, purgeOptions } from './flags-purge.ts'
 import { requestedToken } from './flags-service-account-token.ts'
 import { Settings, type SettingsInForce } from './flags-settings.ts'
+import { type StatusOptions, statusOptions } from './flags-status.ts'
 import { storeFlags, storeOptions } from './flags-store.ts'
 import { allFlags, flags, flagsOf } from './flags-table.ts'
 import { formatAddress, isLoopback, type ListenAddress, quote, UsageError } from './flags-values.ts'
@@ -51,6 +52,7 @@ export type CommandLine =
   | { readonly command: 'token'; readonly options: TokenOptions }
   | { readonly command: 'service-account-token'; readonly options: ServiceAccountTokenOptions }
   | { readonly command: 'kubeconfig'; readonly options: KubeconfigOptions }
+  | { readonly command: 'status'; readonly options: StatusOptions }
   | { readonly command: 'purge'; readonly options: PurgeOptions }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
@@ -76,6 +78,7 @@ export function parseCommandLine(
     return { command: parsed.command, options: serviceAccountTokenOptions(settings, parsed.account) }
   if (parsed.command === 'kubeconfig')
     return { command: parsed.command, options: kubeconfigOptions(settings) }
+  if (parsed.command === 'status') return { command: parsed.command, options: statusOf(settings) }
   if (parsed.command === 'purge')
     return {
       command: parsed.command,
@@ -117,6 +120,14 @@ function connectionOptions(settings: Settings): Omit<ServerConnection, 'server'>
     serverToken: settings.optional(flags.serverTokenFile),
     serverCa: settings.optional(flags.serverCa),
   }
+}
+
+function statusOf(settings: Settings): StatusOptions {
+  return statusOptions(settings, {
+    ...connectionOptions(settings),
+    reservedDomain: settings.value(flags.reservedDomain),
+    lease: settings.value(flags.lease),
+  })
 }
 
 function logOptions(settings: Settings): LogOptions {

@@ -26,6 +26,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     } else if (commandLine.command === 'kubeconfig') {
       const { printKubeconfig } = await import('./kubeconfig.ts')
       await printKubeconfig(commandLine.options)
+    } else if (commandLine.command === 'status') {
+      const { status } = await import('./status.ts')
+      await status(commandLine.options)
     } else if (commandLine.command === 'purge') {
       const { purge } = await import('./purge.ts')
       await purge(commandLine.options)

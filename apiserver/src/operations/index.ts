@@ -1,9 +1,12 @@
 /**
- * What an operator does with a store as a whole. It knows keys and the stored form of objects, but neither the models of plugins
- * nor requests, so it works without a server.
+ * What an operator does with a store, or with running servers, as a whole. It knows keys and the stored form of objects, but not
+ * the models of plugins.
  *
  * - `purgeGroup` removes what an uninstalled plugin has left. It removes nothing that a server has stored since it began.
+ * - `statusOf` asks running servers how they stand, by routes that every client can use.
  */
 export * from './purge.ts'
 export * from './purge-plugins.ts'
 export * from './purge-survey.ts'
+export * from './status.ts'
+export * from './status-report.ts'

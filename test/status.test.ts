@@ -1,0 +1,124 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { makeCertificates } from './support/certificates.ts'
+import { fieldsOf } from './support/json.ts'
+import { type Exit, runProgram, startServer } from './support/server.ts'
+import { Users } from './support/users.ts'
+import { copyFixture, startWorld } from './support/worlds.ts'
+
+/** `setpoint status` against running servers, over HTTP and HTTPS. */
+
+function status(args: readonly string[]): Promise<Exit> {
+  return runProgram(['status', ...args])
+}
+
+it('says that a healthy server is well, with its store and plugins', async () => {
+  const plugin = await copyFixture('items-plugin')
+  onTestFinished(() => rm(plugin, { recursive: true }))
+  const server = await startServer({ plugins: [plugin] })
+  onTestFinished(async () => void (await server.stop()))
+  const { code, stdout, stderr } = await status(['--server', server.url, '--output', 'json'])
+  expect(JSON.parse(stdout)).toEqual({
+    well: true,
+    problems: [],
+    servers: [
+      {
+        url: server.url,
+        version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+        role: 'all',
+        ready: true,
+        leads: null,
+        behind: 0,
+        eventLoopSeconds: expect.any(Number),
+      },
+    ],
+    leader: null,
+    store: {
+      kind: 'embedded',
+      sizeBytes: expect.any(Number),
+      usedBytes: expect.any(Number),
+      quotaBytes: null,
+      diskFreeBytes: expect.any(Number),
+      full: false,
+    },
+    plugins: [
+      { name: 'items', phase: 'Started', version: '1.0.0', message: 'its kinds are served', problems: [] },
+    ],
+    certificates: [],
+  })
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+
+  const text = await status(['--server', server.url])
+  expect(text).toMatchObject({ code: 0, stdout: expect.stringMatching(/^All is well\.\n\nSERVER +VERSION/) })
+  expect(text.stdout).toMatch(/^items +Started +\S+ +0$/m)
+  await server.kill('SIGTERM')
+  const stopped = await status(['--server', server.url])
+  expect(stopped).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/^Not well: http:\S+ cannot be reached: .*ECONNREFUSED/),
+  })
+})
+
+it('names what is not well, and what the caller may not see, of several servers', async () => {
+  const users = await Users.make({ ann: ['setpoint:admins'], nobody: [] })
+  const certificates = await makeCertificates()
+  const { ca, cert, key, folder } = certificates
+  onTestFinished(async () => {
+    await users.remove()
+    await rm(folder, { recursive: true })
+  })
+  const world = await startWorld('etcd', ['items-plugin', 'failing-plugin'], {
+    args: [...users.args, '--tls-cert', cert, '--tls-key', key],
+  })
+  onTestFinished(() => world.end())
+  const other = await world.another()
+  const as = async (user: 'ann' | 'nobody') => {
+    const token = join(folder, user)
+    await writeFile(token, users.tokenOf(user), { mode: 0o600 })
+    const servers = [world.server, other].flatMap(({ url }) => ['--server', url])
+    const connection = ['--server-token-file', token, '--server-ca', ca]
+    const exit = await status([...servers, ...connection, '--output', 'json'])
+    expect(exit).toMatchObject({ code: 1, stderr: '' })
+    return fieldsOf(JSON.parse(exit.stdout))
+  }
+  const seen = await as('ann')
+  expect(seen).toMatchObject({
+    well: false,
+    servers: [
+      { url: world.server.url, ready: true, leads: true, behind: expect.any(Number) },
+      { url: other.url, ready: true, leads: false, behind: expect.any(Number) },
+    ],
+    leader: { lease: 'setpoint-controllers', holder: expect.any(String), renewedSeconds: expect.any(Number) },
+    store: { kind: 'etcd', quotaBytes: expect.any(Number), full: false },
+    plugins: [
+      { name: 'failing', phase: 'Failed' },
+      { name: 'items', phase: 'Started', problems: [] },
+    ],
+    certificates: [
+      { server: world.server.url, certificate: 'server' },
+      { server: other.url, certificate: 'server' },
+    ],
+  })
+  expect(seen.problems).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(/^the plugin failing is Failed: /),
+      // It is valid for two days.
+      expect.stringMatching(`^the certificate server of ${other.url} expires at `),
+    ]),
+  )
+
+  const { problems } = await as('nobody')
+  expect(problems).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(/ responded to \/metrics with 403: /),
+      expect.stringMatching(/^the plugins are not known: .* with 403: /),
+      expect.stringMatching(/^the leader is not known: .* with 403: /),
+    ]),
+  )
+
+  await world.server.kill('SIGKILL')
+  expect((await as('ann')).problems).toContainEqual(
+    expect.stringMatching(`^${world.server.url} cannot be reached`),
+  )
+})
