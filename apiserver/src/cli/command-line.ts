@@ -13,6 +13,7 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   'service-account-token': 'request a short-lived token of a service account, and keep it in a file',
   kubeconfig: 'print a kubeconfig for kubectl and other clients of Kubernetes',
   status: 'say how servers, their store and plugins stand',
+  check: 'walk the store, and say what is damaged or left over',
   purge: 'remove everything that an uninstalled plugin has left in the store',
 })
 
@@ -23,6 +24,7 @@ export type Arguments =
   /** `account` is `NAMESPACE/NAME`, not checked yet. */
   | { readonly command: 'service-account-token'; readonly given: GivenFlags; readonly account: string }
   | { readonly command: 'status'; readonly given: GivenFlags }
+  | { readonly command: 'check'; readonly given: GivenFlags }
   /** `group` is not checked yet. */
   | { readonly command: 'purge'; readonly given: GivenFlags; readonly group: string }
   /** `dir` is the working directory by default. */
@@ -81,6 +83,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     'service-account-token',
     'kubeconfig',
     'status',
+    'check',
     'purge',
   ] as const) {
     const given = new Map<Flag, string[]>()

@@ -17,10 +17,11 @@ export type CommandName =
   | 'service-account-token'
   | 'kubeconfig'
   | 'status'
+  | 'check'
   | 'purge'
 
 /** The commands that work on the store itself, without a server. */
-export const storeCommands = ['purge'] as const satisfies readonly CommandName[]
+export const storeCommands = ['check', 'purge'] as const satisfies readonly CommandName[]
 
 /** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
 export interface Flag {

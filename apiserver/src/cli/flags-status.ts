@@ -20,7 +20,7 @@ export const statusFlags = Object.freeze({
     placeholder: 'text|json',
     default: 'text',
     description: 'the form of the report: text for people, or one JSON document',
-    commands: ['status'],
+    commands: ['status', 'check'],
     read: oneOf('text', 'json'),
   }),
 })

@@ -3,6 +3,7 @@ import { builtInGroups } from '../security/access.ts'
 import { watchLimitDefaults } from '../watch/watch-limits.ts'
 import { type CommandName, type Flag, type ValueFlag, value } from './flag.ts'
 import { auditFlags } from './flags-audit.ts'
+import { checkFlags } from './flags-check.ts'
 import {
   readAuthoritiesFile,
   readOwnTokenFile,
@@ -309,6 +310,7 @@ export const flags = Object.freeze({
   }),
   ...serviceAccountTokenFlags,
   ...statusFlags,
+  ...checkFlags,
   ...purgeFlags,
   config: configFlag,
 })

@@ -5,6 +5,7 @@ import { readArguments } from './command-line.ts'
 import type { NewPlugin } from './create-command.ts'
 import { environmentName, type Flag } from './flag.ts'
 import { auditFlags, auditOptions } from './flags-audit.ts'
+import { type CheckOptions, checkOptions } from './flags-check.ts'
 import type { ReadFile } from './flags-files.ts'
 import { oidcFlags, oidcOptions } from './flags-oidc.ts'
 import { keyPair } from './flags-pairs.ts'
@@ -53,6 +54,7 @@ export type CommandLine =
   | { readonly command: 'service-account-token'; readonly options: ServiceAccountTokenOptions }
   | { readonly command: 'kubeconfig'; readonly options: KubeconfigOptions }
   | { readonly command: 'status'; readonly options: StatusOptions }
+  | { readonly command: 'check'; readonly options: CheckOptions }
   | { readonly command: 'purge'; readonly options: PurgeOptions }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
@@ -79,6 +81,7 @@ export function parseCommandLine(
   if (parsed.command === 'kubeconfig')
     return { command: parsed.command, options: kubeconfigOptions(settings) }
   if (parsed.command === 'status') return { command: parsed.command, options: statusOf(settings) }
+  if (parsed.command === 'check') return { command: parsed.command, options: checkOptions(settings) }
   if (parsed.command === 'purge')
     return {
       command: parsed.command,

@@ -29,6 +29,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     } else if (commandLine.command === 'status') {
       const { status } = await import('./status.ts')
       await status(commandLine.options)
+    } else if (commandLine.command === 'check') {
+      const { check } = await import('./check.ts')
+      await check(commandLine.options)
     } else if (commandLine.command === 'purge') {
       const { purge } = await import('./purge.ts')
       await purge(commandLine.options)

@@ -25,6 +25,7 @@ export {
   type Holder,
   reservationKey,
   reservationsPrefix,
+  uniqueLimits,
 } from './unique-index.ts'
 export { unknownFieldsOf, warningsOfFields } from './unknown-fields.ts'
 export * from './write-options.ts'
