@@ -19,7 +19,8 @@ beforeAll(async () => {
   const { objects } = await render({ prometheusRule: { enabled: true } })
   const { spec } = pick(objects, 'PrometheusRule', release.fullname)
   rules = arrayOf(spec.groups).flatMap(group => arrayOf(fieldsOf(group).rules).map(fieldsOf))
-  await writeFile(join(folder, 'alerts.yaml'), dump(spec))
+  // The expectations leave out the links, which have a test of their own.
+  await writeFile(join(folder, 'alerts.yaml'), dump(spec).replace(/^ *runbook_url:.*\n/gm, ''))
   await writeFile(join(folder, 'alerts.test.yaml'), tests)
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { load } from 'js-yaml'
 import { expect, it } from 'vitest'
 import { FakeCluster } from './support/fake-cluster.ts'
-import { type KubernetesObject, pick, podOf, release, render } from './support/helm.ts'
+import { helm, type KubernetesObject, pick, podOf, release, render } from './support/helm.ts'
 import { arrayOf, type Fields, fieldsOf } from './support/json.ts'
 import { problemsOf } from './support/manifests.ts'
 
@@ -268,9 +268,16 @@ it('takes every form of a quantity', async () => {
   expect(fieldsOf(container.resources).requests).toMatchObject(requests)
 })
 
-it('prometheusRule: the alerts as they are in their file', async () => {
-  const { objects } = await render({ prometheusRule: { enabled: true, labels: { release: 'prometheus' } } })
+it('prometheusRule: the alerts as they are in their file, with the address of the runbooks', async () => {
+  const runbookUrl = 'https://docs.example.com/runbooks'
+  const { objects } = await render({
+    prometheusRule: { enabled: true, labels: { release: 'prometheus' }, runbookUrl },
+  })
   const { metadata, spec } = pick(objects, 'PrometheusRule', servers)
   expect(metadata.labels).toMatchObject({ release: 'prometheus' })
-  expect(spec).toEqual(load(await readFile('charts/setpoint/files/alerts.yaml', 'utf8')))
+  const file = await readFile('charts/setpoint/files/alerts.yaml', 'utf8')
+  expect(spec).toEqual(load(file.replaceAll('docs/operations/runbooks', runbookUrl)))
+  expect(await helm('lint', { prometheusRule: { runbookUrl: `${runbookUrl}/` } })).not.toMatchObject({
+    code: 0,
+  })
 })

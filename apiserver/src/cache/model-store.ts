@@ -1,8 +1,8 @@
 import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
-import { compareCodePoints, type IndexSet } from '../model/index.ts'
+import { compareCodePoints, IndexSet } from '../model/index.ts'
 import { type Entry, keyOfEntry, tieOf } from './entry.ts'
-import type { Slot } from './index-tree.ts'
+import { first, type Slot } from './index-tree.ts'
 import { ListIndexes } from './list-indexes.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 import { ModelTrees, SingleValueIndex } from './model-trees.ts'
@@ -66,6 +66,12 @@ export class ModelStore {
 
   get size(): number {
     return this.#trees.objects.size
+  }
+
+  /** The objects that wait for their deletion, and the `deletionTimestamp` of the one that has waited longest. */
+  get deletions(): { readonly objects: number; readonly oldest: string | undefined } {
+    const { values } = this.snapshot().view(IndexSet.deletionTimestamp)
+    return { objects: values.rank(undefined, first), oldest: values.keyAt(0) }
   }
 
   get(key: ObjectKey): Entry | undefined {

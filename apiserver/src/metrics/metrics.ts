@@ -18,6 +18,18 @@ interface MetricSources {
 const pluginPhases = ['Starting', 'Started', 'Failed', 'Disabled'] as const
 type PluginPhase = (typeof pluginPhases)[number]
 
+/** Problems of a plugin by their type: clashes of unique values and failing index functions, stored objects, all others. */
+type PluginProblems = Readonly<Record<'index' | 'stored' | 'other', number>>
+
+/** The objects of a migration to another stored version. */
+interface Migration {
+  /** `<plural>.<group>` */
+  readonly kind: string
+  readonly total: number
+  readonly done: number
+  readonly failed: number
+}
+
 /** The metrics of one server. */
 export class Metrics {
   readonly requests: RequestMetrics
@@ -25,6 +37,8 @@ export class Metrics {
   readonly registry = new Registry()
   readonly #scraped = new ScrapedMetrics(this.registry)
   readonly #pluginPhase: Gauge<'plugin' | 'phase'>
+  readonly #pluginProblems: Gauge<'plugin' | 'type'>
+  readonly #migrations: Gauge<'plugin' | 'resource' | 'state'>
 
   constructor(sources: MetricSources) {
     describeProcess(this.registry)
@@ -33,6 +47,18 @@ export class Metrics {
       name: 'setpoint_plugin_phase',
       help: '1 for the present phase of a plugin, 0 for the others.',
       labelNames: ['plugin', 'phase'],
+      registers: [this.registry],
+    })
+    this.#pluginProblems = new Gauge({
+      name: 'setpoint_plugin_problems',
+      help: 'Problems in the status of a plugin: of indexes, of stored objects, and others.',
+      labelNames: ['plugin', 'type'],
+      registers: [this.registry],
+    })
+    this.#migrations = new Gauge({
+      name: 'setpoint_migration_objects',
+      help: 'Objects of a migration to another stored version that are done, have failed, or are pending.',
+      labelNames: ['plugin', 'resource', 'state'],
       registers: [this.registry],
     })
     this.#describeWatches(sources.hub)
@@ -52,6 +78,16 @@ export class Metrics {
 
   pluginIs(plugin: string, present: PluginPhase): void {
     for (const phase of pluginPhases) this.#pluginPhase.set({ plugin, phase }, phase === present ? 1 : 0)
+  }
+
+  /** Sets the problems of a plugin and the progress of its migrations. */
+  pluginHas(plugin: string, problems: PluginProblems, migrations: readonly Migration[]): void {
+    for (const [type, count] of Object.entries(problems)) this.#pluginProblems.set({ plugin, type }, count)
+    for (const { kind: resource, total, done, failed } of migrations) {
+      const states = { done, failed, pending: Math.max(0, total - done - failed) }
+      for (const [state, count] of Object.entries(states))
+        this.#migrations.set({ plugin, resource, state }, count)
+    }
   }
 
   #describeWatches(hub: WatchHub): void {
@@ -98,6 +134,28 @@ export class Metrics {
         for (const served of models.all()) {
           const cache = follower.cacheOf(served)
           if (cache !== undefined) yield [cache.store.size, served.title]
+        }
+      },
+    )
+    this.#scraped.gauge(
+      'setpoint_deleting_objects',
+      'Objects that wait for their deletion, which finalizers hold up.',
+      ['resource'],
+      function* () {
+        for (const served of models.all()) {
+          const cache = follower.cacheOf(served)
+          if (cache !== undefined) yield [cache.store.deletions.objects, served.title]
+        }
+      },
+    )
+    this.#scraped.gauge(
+      'setpoint_oldest_deletion_timestamp_seconds',
+      'When the deletion began that has waited longest, in seconds since the epoch; absent if none waits.',
+      ['resource'],
+      function* () {
+        for (const served of models.all()) {
+          const oldest = follower.cacheOf(served)?.store.deletions.oldest
+          if (oldest !== undefined) yield [Date.parse(oldest) / 1000, served.title]
         }
       },
     )

@@ -1,5 +1,9 @@
-import type { HealthCheck } from '@setpoint/controller-runtime/internal'
-import { ScrapedMetrics } from '@setpoint/controller-runtime/internal'
+import {
+  type Clock,
+  type HealthCheck,
+  ScrapedMetrics,
+  systemClock,
+} from '@setpoint/controller-runtime/internal'
 import type { Registry } from 'prom-client'
 
 /** What every process tells of itself. */
@@ -8,6 +12,8 @@ interface ProgramSources {
   readonly role: string
   /** Empty for a process without a store. */
   readonly store: string
+  /** Default the system's. */
+  readonly clock?: Pick<Clock, 'now'>
   readonly files: {
     reloads(): readonly {
       readonly file: string
@@ -27,13 +33,19 @@ interface ProgramSources {
 
 /** Registers the version of a process, its health checks, its certificates and its watched files. */
 export function describeProgram(registry: Registry, sources: ProgramSources): void {
-  const { version, role, store, files, certificates, health } = sources
+  const { version, role, store, files, certificates, health, clock = systemClock } = sources
   const scraped = new ScrapedMetrics(registry)
   scraped.gauge(
     'setpoint_build_info',
     'Always 1. The labels are the versions of Setpoint and Node, the store and the role.',
     ['version', 'node', 'store', 'role'],
     () => [[1, version, process.version, store, role]],
+  )
+  scraped.gauge(
+    'setpoint_clock_timestamp_seconds',
+    'The time of the clock of this process, in seconds since the epoch.',
+    [],
+    () => [[clock.now() / 1000]],
   )
   scraped.gauge(
     'kubernetes_healthcheck',

@@ -102,7 +102,9 @@ export class PluginReport {
       const { to, total, done, failed } = migration
       return [{ kind, to, total, done, failed }]
     })
-    const others = [...findings.flatMap(each => each.problems), ...stored.flatMap(problemsOf)]
+    const ofIndexes = findings.flatMap(each => each.problems)
+    const ofStored = stored.flatMap(problemsOf)
+    const others = [...ofIndexes, ...ofStored]
     const status: PluginStatus = {
       ...this.#facts,
       phase,
@@ -114,7 +116,11 @@ export class PluginReport {
     }
     if (deepEqual(status, this.#status)) return
     this.#status = status
-    this.#statuses.publish(this.#name, status)
+    this.#statuses.publish(this.#name, status, {
+      index: ofIndexes.length,
+      stored: ofStored.length,
+      other: problems.length,
+    })
   }
 
   #condition(type: string, status: 'True' | 'False' | 'Unknown', reason: string, message: string): Condition {

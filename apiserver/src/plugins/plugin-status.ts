@@ -62,8 +62,10 @@ export class PluginStatuses {
     this.#ready = parts.ready.catch(() => {})
   }
 
-  publish(name: string, status: PluginStatus): void {
+  /** @param problems counts for the metrics; without them the metrics keep theirs */
+  publish(name: string, status: PluginStatus, problems?: Parameters<Metrics['pluginHas']>[1]): void {
     if (status.phase !== undefined) this.#metrics.pluginIs(name, status.phase)
+    if (problems !== undefined) this.#metrics.pluginHas(name, problems, status.migrations ?? [])
     this.#latest.set(name, status)
     this.#wanted.set(name, status)
     if (this.#writing.has(name)) return
