@@ -74,6 +74,11 @@ export function recordedListOf({ status, text, body }: Answer): RecordedList {
   return { version: parseRevision(textOf(fieldsOf(metadata).version)), objects: items.map(objectOf) }
 }
 
+/** Returns the values of the unique index `spec.code`. */
+export function codesOf({ spec }: ApiObject): readonly string[] {
+  return isFields(spec) && typeof spec.code === 'string' ? [spec.code] : []
+}
+
 /** Writers put a mark of each write into `spec.op`. */
 export function markOf({ spec }: ApiObject): string | undefined {
   return isFields(spec) && typeof spec.op === 'string' ? spec.op : undefined

@@ -16,6 +16,7 @@ const logOf = (...events: ChangeRecord[]): RunLog => ({
   lists: [],
   otherWriters: true,
   markOf: () => undefined,
+  uniqueOf: () => [],
 })
 
 function changeOf(at: number, name: string, content: { spec?: object; status?: object }): ChangeRecord {

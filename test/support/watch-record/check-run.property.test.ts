@@ -178,7 +178,7 @@ function run({ before, steps, plans, witnesses }: typeof world extends fc.Arbitr
       ...watch(changes, first, end, each),
     })),
   ]
-  const log: RunLog = { writes, watchers, lists: [], otherWriters: false, markOf }
+  const log: RunLog = { writes, watchers, lists: [], otherWriters: false, markOf, uniqueOf: () => [] }
   return { log, watchers, upTo: at(end + 1) }
 }
 

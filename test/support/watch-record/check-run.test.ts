@@ -118,6 +118,8 @@ function goodRun() {
     lists: [list],
     otherWriters: false,
     markOf: (object: { spec: unknown }) => fieldOf(object, 'mark'),
+    // `b` becomes red when `a` is blue.
+    uniqueOf: (object: { spec: unknown }) => [fieldOf(object, 'colour') ?? ''],
   } satisfies RunLog
   const connection = (watcher: number, nth = 0): Connection => {
     const found = watchers[watcher]?.connections[nth]
@@ -138,6 +140,15 @@ function found({ log }: Run, upTo?: number): string[] {
 
 /** For each guarantee, changes of a correct run that violate only this guarantee, and who sees it. */
 const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
+  'unique value': [
+    [
+      'two objects with the same value',
+      run => {
+        run.log.uniqueOf = () => ['same']
+      },
+      'writer',
+    ],
+  ],
   filter: [
     [
       'a change of an object that does not match',

@@ -3,6 +3,7 @@ import { checkEvents } from './check-events.ts'
 import { checkExpiry } from './check-expiry.ts'
 import { checkOrder } from './check-order.ts'
 import { checkInitialStates, checkList } from './check-states.ts'
+import { checkUniqueValues } from './check-unique.ts'
 import { checkWrites } from './check-writes.ts'
 import type { Violation } from './guarantees.ts'
 import type { RunLog } from './run-log.ts'
@@ -18,6 +19,7 @@ export function checkRun(log: RunLog, { upTo }: { readonly upTo?: Revision } = {
   const truth = new Truth(log)
   return [
     ...checkWrites(log, truth),
+    ...checkUniqueValues(log, truth),
     ...log.watchers.flatMap(watcher => [
       ...checkOrder(watcher),
       ...checkInitialStates(watcher, truth),

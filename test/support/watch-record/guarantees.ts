@@ -17,6 +17,7 @@ export const guarantees = Object.freeze({
   expiry: 'A watch receives 410 only if the changes after its version were compacted.',
   acknowledged: 'An acknowledged write happened, at its version and with the returned content.',
   refused: 'A refused write never happened.',
+  'unique value': 'No two objects have the same value of a unique index at one version.',
   once: 'A write happens at most once, even if its outcome is unknown.',
 })
 

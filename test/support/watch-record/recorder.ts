@@ -22,6 +22,8 @@ import type {
 export interface RunRecorderOptions {
   /** Returns the mark that a write left in an object; without it, writes are identified by version only. */
   readonly markOf?: (object: ApiObject) => string | undefined
+  /** Returns the values that no other object may have. Default: none. */
+  readonly uniqueOf?: (object: ApiObject) => readonly string[]
   /** Whether there are writers that do not report. Default false. */
   readonly otherWriters?: boolean
 }
@@ -58,8 +60,9 @@ export class RunRecorder {
 
   /** The record so far. */
   get log(): RunLog {
-    const { otherWriters = false, markOf = () => undefined } = this.#options
-    return { writes: this.#writes, watchers: this.#watchers, lists: this.#lists, otherWriters, markOf }
+    const { otherWriters = false, markOf = () => undefined, uniqueOf = () => [] } = this.#options
+    const { writes, watchers, lists } = { writes: this.#writes, watchers: this.#watchers, lists: this.#lists }
+    return { writes, watchers, lists, otherWriters, markOf, uniqueOf }
   }
 
   /** The highest version acknowledged to a writer, or 0. Pass it to `listed`. */

@@ -9,6 +9,8 @@ export interface RunLog {
   readonly otherWriters: boolean
   /** Returns the mark that the last write left in an object (see `WriteRecord.mark`). */
   readonly markOf: (object: ApiObject) => string | undefined
+  /** Returns the values that no other object may have. */
+  readonly uniqueOf: (object: ApiObject) => readonly string[]
 }
 
 /** The outcome of a write as its client knows it. */
