@@ -163,18 +163,22 @@ function isKnown(
 function causesOf(result: unknown): StatusCause[] {
   if (result === undefined) return []
   if (!Array.isArray(result))
-    throw new TypeError(
-      `it must return an array of violations or undefined, and returned ${shorten(inspect(result, { breakLength: Infinity }), 100)}`,
-    )
+    throw new TypeError(`it must return an array of violations or undefined, and returned ${shown(result)}`)
   // One more than a response reports, so that it says that there are more.
   return result.slice(0, objectLimits.violations + 1).map((violation: unknown) => {
-    if (!isViolation(violation))
-      throw new TypeError('a violation must have a field, a message and perhaps one of the known reasons')
-    const [unknown] = unknownKeys(violation, violationKeys, 'a violation')
+    const [unknown] = isRecord(violation) ? unknownKeys(violation, violationKeys, 'a violation') : []
     if (unknown !== undefined) throw new TypeError(unknown)
+    if (!isViolation(violation))
+      throw new TypeError(
+        `a violation must have a field, a message and perhaps one of the known reasons, and is ${shown(violation)}`,
+      )
     const { field, message, reason = 'FieldValueInvalid' } = violation
     return { field: shorten(field, 1000), message: shorten(message, 1000), reason }
   })
+}
+
+function shown(value: unknown): string {
+  return shorten(inspect(value, { breakLength: Infinity }), 100)
 }
 
 const violationKeys: KeysOf<HookViolation> = { field: true, message: true, reason: true }

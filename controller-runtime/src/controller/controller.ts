@@ -423,21 +423,26 @@ export class Controller<T extends ApiObject = ApiObject> {
         return { kind: 'done', requeueAfterMs: undefined }
       case 'reconcile': {
         run.isLastAttempt = run.attempt >= (retry.maxAttempts ?? Number.POSITIVE_INFINITY)
-        const result = await this.#definition.reconcile(object, run.context())
-        this.#warnOfMistakes(run, object.metadata.version)
-        return { kind: 'done', requeueAfterMs: requeueAfterMsOf(result) }
+        try {
+          const result = await this.#definition.reconcile(object, run.context())
+          this.#warnOfPendingCalls(run)
+          return { kind: 'done', requeueAfterMs: requeueAfterMsOf(result) }
+        } finally {
+          // Also after a failure: the change that it made causes the next run before the back-off ends.
+          this.#warnOfRewrites(run, object.metadata.version)
+        }
       }
     }
   }
 
-  #warnOfMistakes(run: Run, before: string): void {
-    const { ownWrite, pendingCalls } = run
-    const { key, reason } = run.item
+  #warnOfPendingCalls({ pendingCalls, log }: Run): void {
     if (pendingCalls > 0)
-      run.log.warn(
-        { calls: pendingCalls },
-        'reconcile has returned before its calls of the client: await them',
-      )
+      log.warn({ calls: pendingCalls }, 'reconcile has returned before its calls of the client: await them')
+  }
+
+  #warnOfRewrites(run: Run, before: string): void {
+    const { ownWrite } = run
+    const { key, reason } = run.item
     if (this.#rewrites.ended({ key, isUpdate: reason === 'updated', before, after: ownWrite }))
       run.log.warn(
         { runs: rewritesDefaults.runs },

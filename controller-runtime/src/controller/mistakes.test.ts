@@ -35,6 +35,18 @@ describe('a warning names the controller whose reconcile', () => {
     expect(warnings).toEqual([expect.stringMatching(/^reconcile changes its own object in every run/)])
   })
 
+  test('changes its own object in every run and then fails, also by its own change', async () => {
+    const { controller, warnings } = await reconcileWith(
+      async ({ metadata: { name, version }, spec: { size = 0 } }, { client }) => {
+        await client.patch(Gadget, name, { spec: { size: size + 1 } })
+        await client.patch(Gadget, name, { metadata: { version }, spec: { size } })
+      },
+    )
+    await eventually(() => controller.counts.failed > 3 * rewritesDefaults.runs)
+    expect(warnings).toContainEqual(expect.stringMatching(/^reconcile changes its own object in every run/))
+    expect(warnings).toContain('reconcile failed, retrying')
+  })
+
   test('returns before its calls have settled', async () => {
     const { controller, warnings } = await reconcileWith(async ({ metadata }, { client }) => {
       void client.get(Gadget, metadata.name)

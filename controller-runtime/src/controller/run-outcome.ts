@@ -8,6 +8,11 @@ import { TerminalError } from './reconcile.ts'
 import type { ReconcileReport, ResultFanOut } from './results.ts'
 import type { Run } from './run.ts'
 
+export const outcomeDefaults = Object.freeze({
+  /** Failures in a row of which one is logged as a warning if they are Conflicts. */
+  conflicts: 10,
+})
+
 /** Totals of a controller since its start. */
 export interface ControllerCounts {
   /** Runs that succeeded. */
@@ -156,8 +161,8 @@ export class OutcomeHandler {
       reason: 'retry',
       atLeastMs: retryAfterMs(error),
     })
-    // Another writer was faster, which is normal: its event brings the newer state.
-    if (isApiError(error, 'Conflict'))
+    // Another writer was faster, which is normal: its event brings the newer state. Not every time, though.
+    if (isApiError(error, 'Conflict') && run.attempt % outcomeDefaults.conflicts !== 0)
       run.log.debug({ err: error, delayMs }, 'reconcile conflicted, retrying')
     else run.log.warn({ ...failureFields(error), delayMs }, 'reconcile failed, retrying')
     return delayMs

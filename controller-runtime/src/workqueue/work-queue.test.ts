@@ -247,11 +247,12 @@ describe('the observer', () => {
     ])
   })
 
-  test('the latest reason is returned with the key', async () => {
+  test('the latest reason is returned with the key, unless it was for a later time', async () => {
     const { queue } = setUp()
     queue.add('a', { reason: 'added' })
     queue.add('a', { reason: 'updated' })
     queue.add('a')
+    queue.addAfter('a', 100, { reason: 'retry' })
     expect(await queue.get()).toMatchObject({ key: 'a', reason: 'updated' })
   })
 })

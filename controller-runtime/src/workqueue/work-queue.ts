@@ -44,7 +44,7 @@ export interface WorkQueueOptions {
 export interface AddOptions {
   /** Default `priorities.live`. Of several adds of a key, the highest applies. */
   readonly priority?: number
-  /** The reason, for logs and traces. Of several adds of a key, the latest applies. */
+  /** The reason, for logs and traces. Of several adds of a key, the latest applies that made it ready, or ready earlier. */
   readonly reason?: string
 }
 
@@ -306,7 +306,8 @@ export class WorkQueue {
       else this.#wait(entry, readyAt)
       return
     }
-    existing.reason = options.reason ?? existing.reason
+    const isEarlier = readyAt === undefined || (existing.place === 'waiting' && readyAt < existing.readyAt)
+    if (isEarlier) existing.reason = options.reason ?? existing.reason
     if (priority > existing.priority) this.#raise(existing, priority)
     if (existing.place !== 'waiting') return
     if (readyAt === undefined) {
