@@ -31,7 +31,7 @@ import { checkKey, encodeKey, prefixEnd } from './keys.ts'
 import { PastStates, rangeStart } from './past-state.ts'
 import { LockHeldError, lockFile, type ProcessLock } from './process-lock.ts'
 import { toKeyValue } from './rows.ts'
-import { StoreFile } from './store-file.ts'
+import { StoreFile, storeFileName } from './store-file.ts'
 import { Watches } from './watch.ts'
 
 export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
@@ -69,19 +69,42 @@ export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Sto
     log,
     ...bounds
   } = options
-  if (!create && !existsSync(join(dataDir, 'store.mdb')))
+  if (!create && !existsSync(join(dataDir, storeFileName)))
     throw new StoreFolderError(`the folder ${dataDir} has no store: is it the --data-dir of the server?`)
   const folder = prepareFolder(dataDir)
   restrictFiles(folder, log)
   const lock = await lockFolder(folder, durable)
   try {
+    refuseLostStore(folder, lock)
     const all = { ...embeddedDefaults, ...bounds }
     const open = () => StoreFile.open(folder, all, durable)
     if (compact) await compactFile(await open(), all.commitTimeoutMs, log)
-    return new EmbeddedStorage(await open(), lock, all, { fullness, onCommit, log })
+    const file = await open()
+    markStore(lock)
+    return new EmbeddedStorage(file, lock, all, { fullness, onCommit, log })
   } catch (error) {
     await lock.release()
     throw error
+  }
+}
+
+/**
+ * LMDB takes an empty file for a new database, so a store that was truncated would look like one without objects. The lock is
+ * marked once the store exists. A start that ended before that leaves an empty file, too, and no mark.
+ */
+function refuseLostStore(folder: string, lock: ProcessLock): void {
+  const path = join(folder, storeFileName)
+  if (!lock.isMarked || statSync(path).size > 0) return
+  throw new StoreFolderError(
+    `${path} is empty or was missing, but the folder had a store: restore a backup, or remove the folder to begin without any object`,
+  )
+}
+
+function markStore(lock: ProcessLock): void {
+  try {
+    if (!lock.isMarked) lock.mark()
+  } catch {
+    // The disk is full. The store works, and the next start marks it.
   }
 }
 

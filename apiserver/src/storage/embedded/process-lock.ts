@@ -19,6 +19,10 @@ import { open } from './lmdb.ts'
  * have equal pids. Then the record lock of the pid is already taken, and LMDB refuses the slot.
  */
 export interface ProcessLock {
+  /** True if a holder has marked the lock, now or before. */
+  readonly isMarked: boolean
+  /** Marks the lock for all later holders. @throws the error of LMDB, for example on a full disk */
+  mark(): void
   release(): Promise<void>
 }
 
@@ -59,6 +63,12 @@ export async function lockFile(path: string, durable = true): Promise<ProcessLoc
       throw heldBy(taken)
     }
     return {
+      get isMarked() {
+        return lock.get(markKey) !== undefined
+      },
+      mark() {
+        lock.putSync(markKey, Buffer.from('1'))
+      },
       async release() {
         slot.done()
         await lock.close()
@@ -73,6 +83,7 @@ export async function lockFile(path: string, durable = true): Promise<ProcessLoc
 type LockDatabase = ReturnType<typeof openLock>
 
 const holderKey = Buffer.from('holder')
+const markKey = Buffer.from('mark')
 
 /** Bytes of the database file: room for the row, the pages that a change adds, and those that the next ones reuse. */
 const allocatedBytes = 64 * 1024

@@ -110,6 +110,22 @@ describe('a data folder', () => {
     }
   })
 
+  test('that has lost its store is rejected, and one where a start was cut off gets one', async () => {
+    await mkdir(dataDir)
+    const path = join(dataDir, 'store.mdb')
+    await writeFile(path, '')
+    await (await openEmbeddedStorage({ dataDir })).close()
+    for (const lose of [() => truncate(path, 0), () => rm(path), async () => {}]) {
+      await lose()
+      for (const create of [true, false]) {
+        const opened = openEmbeddedStorage({ dataDir, create })
+        await expect(opened).rejects.toBeInstanceOf(StoreFolderError)
+        await expect(opened).rejects.toThrow(/is empty or was missing|has no store/)
+      }
+      expect(statSync(path).size).toBe(0)
+    }
+  })
+
   test('with a store whose pages were overwritten is rejected, with the remedy', async () => {
     await (await openEmbeddedStorage({ dataDir })).close()
     const path = join(dataDir, 'store.mdb')

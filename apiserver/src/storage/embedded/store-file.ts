@@ -24,7 +24,7 @@ import {
 } from './rows.ts'
 import { syncFolder } from './sync.ts'
 
-const fileName = 'store.mdb'
+export const storeFileName = 'store.mdb'
 const formatVersion = 1
 const formatKey = Buffer.from('format')
 const stateKey = Buffer.from('state')
@@ -74,7 +74,7 @@ export class StoreFile {
    * @throws StoreFolderError if the file is damaged, belongs to another program, or has a newer format.
    */
   static async open(dataDir: string, bounds: EmbeddedBounds, durable = true): Promise<StoreFile> {
-    const path = join(dataDir, fileName)
+    const path = join(dataDir, storeFileName)
     checkDatabaseFile(path)
     let root: RootDatabase<Buffer, Buffer>
     try {
@@ -118,7 +118,7 @@ export class StoreFile {
   private constructor(folder: string, tables: Tables, space: FileSpace, bounds: EmbeddedBounds) {
     const { root, meta, present, history } = tables
     this.folder = folder
-    this.path = join(folder, fileName)
+    this.path = join(folder, storeFileName)
     this.#root = root
     this.#meta = meta
     this.#present = present
