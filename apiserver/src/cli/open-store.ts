@@ -1,6 +1,7 @@
 import { silentLogger } from '@setpoint/controller-runtime/internal'
+import { programVersion } from '../program-version.ts'
 import { WatchedFiles } from '../security/index.ts'
-import type { Storage } from '../storage/index.ts'
+import { checkFormat, type Storage } from '../storage/index.ts'
 import { CertificateValidity } from './certificate-validity.ts'
 import { etcdCertificates } from './etcd-certificates.ts'
 import { etcdLogin } from './etcd-login.ts'
@@ -8,13 +9,14 @@ import type { StoreOptions } from './flags-store.ts'
 
 /**
  * Gives a command the store that servers have written, and closes it afterwards. Never creates a store.
- * @throws StoreLockedError if a server has the embedded store open; StoreFolderError; the error of `use`
+ * @throws StoreLockedError if a server has the embedded store open; StoreFolderError; StoreFormatError; the error of `use`
  */
 export async function withStore<T>(store: StoreOptions, use: (storage: Storage) => Promise<T>): Promise<T> {
   const files = new WatchedFiles()
   const validity = new CertificateValidity(silentLogger)
   const storage = await open(store, files, validity)
   try {
+    await checkFormat(storage, programVersion())
     return await use(storage)
   } finally {
     files.close()

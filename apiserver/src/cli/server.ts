@@ -17,7 +17,7 @@ import { installedSources, type Plugins, type ReloadOutcome, ServedKinds } from 
 import { programVersion } from '../program-version.ts'
 import { assembleRooms, type ServerRooms } from '../rooms.ts'
 import { LocalOrigins, NamedOrigins, type Origins, WatchedFiles } from '../security/index.ts'
-import { compactRegularly, Fullness, SpaceWatch } from '../storage/index.ts'
+import { compactRegularly, FormatChecked, Fullness, SpaceWatch, StoreFormatError } from '../storage/index.ts'
 import { WatchConnections } from '../watch/index.ts'
 import { openAudit } from './audit.ts'
 import { authenticate } from './authentication.ts'
@@ -37,6 +37,8 @@ import { withinTime } from './within-time.ts'
 export const serverDefaults = Object.freeze({
   /** Milliseconds that the listening line waits for plugins to start. The port responds with 503 during that time. */
   announceMs: 10_000,
+  /** Milliseconds that the start waits for a store to tell its format. Later its first call does. */
+  formatMs: 2_000,
 })
 
 /** A running server. */
@@ -55,7 +57,7 @@ interface RunningServer {
 /**
  * Assembles and starts the rooms: the store, the log, the API, then the plugins. Resolves when it serves, or once
  * `stopAsked` is aborted. `explainFault` adds to the 500s of faults.
- * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`
+ * @throws StoreLockedError, StoreFolderError, StoreFormatError, RangeError, or the error of `listen`
  */
 export async function startServer(
   { options, settings }: { readonly options: ServerOptions; readonly settings: SettingsInForce },
@@ -73,7 +75,9 @@ export async function startServer(
   const auth = store.kind === 'etcd' ? etcdLogin(store, watched) : undefined
   const storageMetrics = new StorageMetrics()
   const fullness = new Fullness(log)
-  const storage = await openStorage(store, { tls, auth }, storageMetrics, fullness, log)
+  const opened = await openStorage(store, { tls, auth }, storageMetrics, fullness, log)
+  const storage = new FormatChecked(opened, programVersion())
+  await refuseNewerFormat(storage)
   const space = new SpaceWatch({ storage, fullness, log })
   const stopping = new AbortController()
   // Every kind of the server listens to it while it starts.
@@ -202,6 +206,17 @@ export async function startServer(
       return stopped
     },
     reloadPlugin: label => running.reload(label),
+  }
+}
+
+/** Ends the start if a newer program has changed the format of the store. A store that is away is checked when it is back. */
+async function refuseNewerFormat(storage: FormatChecked): Promise<void> {
+  try {
+    await storage.check({ signal: AbortSignal.timeout(serverDefaults.formatMs) })
+  } catch (error) {
+    if (!(error instanceof StoreFormatError)) return
+    await storage.close()
+    throw error
   }
 }
 

@@ -9,7 +9,7 @@ import {
   reservationsPrefix,
   versionOf,
 } from '../registry/index.ts'
-import { currentPages, type KeyValue, type Storage } from '../storage/index.ts'
+import { currentPages, formatKey, type KeyValue, type Storage } from '../storage/index.ts'
 import { boundExceeded, readObject } from './check-object.ts'
 import { readTogether } from './check-reads.ts'
 import { type CheckReport, type Finding, Findings } from './check-report.ts'
@@ -45,7 +45,7 @@ export async function checkStore(options: CheckOptions): Promise<CheckReport> {
 
 /** The keys that are not below a prefix. `tip` and `fence` of etcd are not listed. */
 const signingKeys = 'authentication/service-account-keys'
-const single: ReadonlySet<string> = new Set(['compaction', signingKeys])
+const single: ReadonlySet<string> = new Set(['compaction', formatKey, signingKeys])
 
 /** The kind of the key before, and its namespace, whose existence has been checked. */
 interface Place {

@@ -174,7 +174,7 @@ export class StoreUnavailableError extends Error {
  * do.
  */
 export class WrongStoreError extends StoreUnavailableError {
-  override readonly name = 'WrongStoreError'
+  override readonly name: string = 'WrongStoreError'
 }
 
 /** A transaction was sent without a response: it may have been applied, or may still be. */

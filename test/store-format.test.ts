@@ -1,0 +1,96 @@
+import { mkdtemp, rm, truncate } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openEmbeddedStorage } from '../apiserver/src/storage/embedded/index.ts'
+import { openEtcdStorage } from '../apiserver/src/storage/etcd/index.ts'
+import { formatKey, type Storage } from '../apiserver/src/storage/index.ts'
+import { Api } from './support/api.ts'
+import { type EtcdProcess, startEtcd } from './support/etcd.ts'
+import { runProgram, spawnProgram, startServer } from './support/server.ts'
+import { bothStores } from './support/worlds.ts'
+
+/** What the built program does with a store that a newer one has changed. */
+
+const newer = JSON.stringify({ version: 2, by: '7.8.9' })
+const refusal =
+  /^setpoint: the store has format 2, written by Setpoint 7\.8\.9\. This is Setpoint \S+, which reads formats up to 1: start Setpoint 7\.8\.9 or newer, or restore a backup/m
+
+describe.each(bothStores)('a %s store', store => {
+  let dataDir: string
+  let etcd: EtcdProcess | undefined
+
+  beforeAll(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'setpoint-format-'))
+    if (store === 'etcd') etcd = await startEtcd({ unsafeNoFsync: true })
+  })
+  afterAll(async () => {
+    await etcd?.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  })
+
+  async function inStore<T>(use: (storage: Storage) => Promise<T>): Promise<T> {
+    const storage: Storage = etcd
+      ? await openEtcdStorage({ endpoints: [etcd.endpoint] })
+      : await openEmbeddedStorage({ dataDir })
+    return use(storage).finally(() => storage.close())
+  }
+
+  it('says its format from the first start on, and a program that does not know it stops with the remedy', async () => {
+    const server = await startServer({ store, dataDir, ...(etcd && { etcd }) })
+    await server.stop()
+    const first = await inStore(storage => storage.get(formatKey))
+    expect(JSON.parse(String(first.pair?.value))).toEqual({ version: 1, by: expect.any(String) })
+    await inStore(storage =>
+      storage.transact({
+        compares: [],
+        onSuccess: [{ type: 'put', key: formatKey, value: Buffer.from(newer) }],
+      }),
+    )
+    const { current } = await inStore(storage => storage.head())
+    const place = etcd ? ['--etcd-endpoints', etcd.endpoint] : ['--data-dir', dataDir]
+    for (const command of [
+      ['serve', '--listen', '127.0.0.1:0'],
+      ['check', '--repair'],
+      ['purge', 'a.example.com', '--yes'],
+    ])
+      expect(await runProgram([...command, ...place])).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringMatching(refusal),
+      })
+    expect(await inStore(storage => storage.head())).toMatchObject({ current })
+  })
+
+  it.runIf(store === 'etcd')('is refused also if it was away when the server started', async () => {
+    await etcd?.kill()
+    const running = spawnProgram([
+      'serve',
+      '--listen',
+      '127.0.0.1:0',
+      '--etcd-endpoints',
+      etcd?.endpoint ?? '',
+    ])
+    const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
+    await etcd?.restart()
+    const api = new Api(url)
+    await expect.poll(async () => (await api.get('/readyz')).text).toContain('the store has format 2')
+    expect(await api.get('/api/v1/namespaces/default')).toMatchObject({ status: 503 })
+    await running.kill()
+  })
+})
+
+it('a store that was truncated to nothing is an error with the remedy, not a new store', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-format-'))
+  await (await startServer({ dataDir })).stop()
+  await truncate(join(dataDir, 'store.mdb'), 0)
+  for (const command of [['serve', '--listen', '127.0.0.1:0'], ['check']])
+    expect(await runProgram([...command, '--data-dir', dataDir])).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /store\.mdb is empty or was missing, but the folder had a store: restore a backup/,
+      ),
+    })
+  await rm(dataDir, { recursive: true })
+})
