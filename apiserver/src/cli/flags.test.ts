@@ -817,6 +817,9 @@ describe('help and version', () => {
     ['token', false],
     ['kubeconfig', false],
     ['service-account-token', false],
+    ['status', false],
+    ['check', false],
+    ['purge', false],
   ])('of %s mentions the configuration file if the command reads it: %j', (command, reads) => {
     const help = parseCommandLine([command, '--help'], {})
     if (help.command !== 'help') throw new Error('did not return help')
@@ -880,6 +883,30 @@ it('takes no variable of the server for another setting of another command', () 
   expect(read('token', { SETPOINT_TOKEN_USER: 'ann', SETPOINT_TOKEN_OUTPUT: 'json' })).toMatchObject({
     options: { user: { name: 'ann' }, output: 'json' },
   })
+})
+
+it('reads the commands about the store with the flags and variables of the server', () => {
+  const read = (args: string[], env: Env = {}) => parseCommandLine(args, env)
+  const env = { SETPOINT_ETCD_ENDPOINTS: 'a:1', SETPOINT_ETCD_PREFIX: '/p', SETPOINT_ROLE: 'apiserver' }
+  const store = { kind: 'etcd', endpoints: ['http://a:1'], prefix: '/p' }
+  expect(read(['check'], env)).toMatchObject({ options: { store, repair: false, output: 'text' } })
+  // A switch takes no value, so the group after it is the group.
+  expect(read(['purge', '--yes', 'a.example.com', '--data-dir', '/d'])).toMatchObject({
+    options: { store: { kind: 'embedded', dataDir: '/d' }, group: 'a.example.com', yes: true, dryRun: false },
+  })
+  expect(read(['status', '--server', 'http://a', '--server', 'http://b'])).toMatchObject({
+    options: { servers: ['http://a', 'http://b'], lease: 'setpoint-controllers' },
+  })
+  expect(read(['status'], { SETPOINT_SERVER: 'http://c' })).toMatchObject({
+    options: { servers: ['http://c'] },
+  })
+  for (const args of [
+    ['purge'],
+    ['purge', 'a.b', '--yes', '--dry-run'],
+    ['check', 'x'],
+    ['check', '--config', 'c'],
+  ])
+    expect(() => read(args)).toThrow(UsageError)
 })
 
 it('warns of unknown environment variables, except those that Kubernetes sets for a Service', () => {
