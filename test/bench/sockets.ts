@@ -1,4 +1,4 @@
-import { Inspected, restingMemory } from './inspector.ts'
+import { Inspected, restingMemory } from '../support/inspector.ts'
 import { collection } from './items.ts'
 import { startSetpoint } from './program.ts'
 import { ScriptProcess } from './script-process.ts'

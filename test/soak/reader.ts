@@ -5,7 +5,8 @@ import type { Random } from './random.ts'
 import { addressOf, type Subject } from './subjects.ts'
 
 export interface SoakReaderOptions {
-  readonly items: Collection
+  /** Returns the collection on a server; called for each list. */
+  readonly items: () => Collection
   readonly topics: readonly Subject[]
   readonly recorder: RunRecorder
   readonly random: Random
@@ -40,7 +41,8 @@ export class SoakReader {
     while (!this.#stopped) {
       const subject = random.pick(collections)
       const { acknowledged } = recorder
-      const answer = await items.api.get(addressOf(items.path, subject)).catch(() => undefined)
+      const { api, path } = items()
+      const answer = await api.get(addressOf(path, subject)).catch(() => undefined)
       // Without a response, or with a 503, there is nothing to check.
       if (answer !== undefined && answer.status !== 503) {
         const { version, objects } = recordedListOf(answer)

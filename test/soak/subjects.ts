@@ -18,6 +18,8 @@ export const vocabulary = Object.freeze({
   ranks: ['1', '2', '3', undefined],
   levels: ['low', 'high', undefined],
   tags: ['x', 'y', 'z'],
+  /** Values of the unique index: few enough that some writes are refused for them. */
+  codes: Array.from({ length: 150 }, (_, n) => `code-${n}`),
 })
 
 const label = (object: ApiObject, key: string) => object.metadata.labels?.[key]

@@ -14,6 +14,8 @@ export interface TroublesOptions {
   readonly recorder: RunRecorder
   readonly random: Random
   readonly say: Say
+  /** Milliseconds until the server is no longer restarted, once each trouble has happened. Default: never. */
+  readonly restartsMs?: number
 }
 
 /** Milliseconds of changes that a compaction keeps. Watchers that were away longer get a 410. */
@@ -57,7 +59,15 @@ export class Troubles {
 
   async #run(): Promise<void> {
     const { world, random, say } = this.#options
-    const { etcd } = world
+    const { members } = world
+    const { restartsMs = Number.POSITIVE_INFINITY } = this.#options
+    const restartsUntil = performance.now() + restartsMs
+    const isEtcd = members.length > 0
+    const restarts: Record<string, () => unknown> = {
+      'kill the server': () => this.#restart('SIGKILL'),
+      'stop the server': () => this.#restart('SIGTERM'),
+      ...(isEtcd && { 'away over a compaction': () => this.#away() }),
+    }
     const bag: Record<string, () => unknown> = {
       cut: () => this.#onSome(({ watches }) => watches.cut()),
       'cut again': () => this.#onSome(({ watches }) => watches.cut()),
@@ -75,18 +85,17 @@ export class Troubles {
           proxy.watches.refuse(random.pick([503, 429, 'connection'] as const))
           proxy.watches.cut()
         }),
-      'kill the server': () => this.#restart('SIGKILL'),
-      'stop the server': () => this.#restart('SIGTERM'),
-      ...(etcd && {
-        'kill etcd': () => this.#killEtcd(etcd),
-        'stall etcd': () => this.#stall(etcd),
-        compact: () => this.#compact(etcd, keptMs),
-        'compact again': () => this.#compact(etcd, keptMs),
-        'away over a compaction': () => this.#away(etcd),
+      ...(isEtcd && {
+        'kill etcd': () => this.#killEtcd(random.pick(members)),
+        'stall etcd': () => this.#stall(random.pick(members)),
+        compact: () => this.#compact(keptMs),
+        'compact again': () => this.#compact(keptMs),
       }),
     }
-    while (!this.#aborted.signal.aborted) {
-      for (const [what, happen] of random.shuffled(Object.entries(bag))) {
+    for (let round = 1; !this.#aborted.signal.aborted; round++) {
+      const mayRestart = round === 1 || performance.now() < restartsUntil
+      const all = mayRestart ? { ...bag, ...restarts } : bag
+      for (const [what, happen] of random.shuffled(Object.entries(all))) {
         if (!(await this.#pause(random.between(100, 700)))) return
         this.counts[what] = (this.counts[what] ?? 0) + 1
         const began = performance.now()
@@ -152,8 +161,9 @@ export class Troubles {
   }
 
   /** Compacts etcd up to a point in time. */
-  async #compact(etcd: EtcdProcess, agoMs: number): Promise<void> {
-    const { recorder } = this.#options
+  async #compact(agoMs: number): Promise<void> {
+    const { recorder, random, world } = this.#options
+    const etcd = random.pick(world.members)
     const limit = performance.now() - agoMs
     const version = this.#past.findLast(({ atMs }) => atMs <= limit)?.version ?? toRevision(0)
     if (version === 0) return
@@ -167,7 +177,7 @@ export class Troubles {
   }
 
   /** Compacts past the versions of some disconnected watchers, also in the server's own history. */
-  async #away(etcd: EtcdProcess): Promise<void> {
+  async #away(): Promise<void> {
     const away = this.#some()
     for (const proxy of away) {
       proxy.watches.refuse('connection')
@@ -179,7 +189,7 @@ export class Troubles {
     const missed = recorder.acknowledged
     while (recorder.acknowledged === missed) await sleep(20)
     this.#past.push({ atMs: performance.now(), version: this.#options.recorder.acknowledged })
-    await this.#compact(etcd, 0)
+    await this.#compact(0)
     await this.#restart('SIGKILL')
     for (const proxy of away) calm(proxy)
   }

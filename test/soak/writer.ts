@@ -6,7 +6,8 @@ import { vocabulary } from './subjects.ts'
 
 export interface SoakWriterOptions {
   readonly id: string
-  readonly items: Collection
+  /** Returns the collection on a server; called for each attempt. */
+  readonly items: () => Collection
   /** The names that only this writer uses. */
   readonly names: readonly string[]
   readonly recorder: RunRecorder
@@ -16,7 +17,7 @@ export interface SoakWriterOptions {
 /** Milliseconds before a write without a response is given up. */
 const patienceMs = 20_000
 
-/** Creates, changes and deletes its own objects at random and reports each attempt. */
+/** Creates, changes, applies and deletes its own objects at random and reports each attempt. */
 export class SoakWriter {
   readonly outcomes = { acknowledged: 0, refused: 0, unknown: 0 }
   readonly #options: SoakWriterOptions
@@ -58,7 +59,7 @@ export class SoakWriter {
     const exists = this.#exists.get(name) ?? false
     const verb = !exists ? 'create' : random.chance(0.15) ? 'delete' : 'update'
     const mark = verb === 'delete' ? undefined : `${id}:${this.#attempts++}`
-    const outcome = await outcomeOf(() => this.#send(items, verb, name, mark))
+    const outcome = await outcomeOf(() => this.#send(items(), verb, name, mark))
     recorder.wrote({ verb, name, mark, outcome })
     // The next attempt shows the outcome of an unknown one.
     if (outcome.kind === 'acknowledged') this.#exists.set(name, verb !== 'delete')
@@ -74,21 +75,29 @@ export class SoakWriter {
     const signal = AbortSignal.timeout(patienceMs)
     if (verb === 'delete') return api.delete(items.at(name), undefined, { signal })
     const { labels, spec } = this.#content(mark)
-    if (verb === 'create') return api.post(items.path, items.body(name, spec, { labels }), { signal })
-    if (random.chance(0.5)) return api.put(items.at(name), items.body(name, spec, { labels }), { signal })
+    const body = items.body(name, spec, { labels })
+    // Creates the object too, if it does not exist.
+    if (random.chance(0.25)) {
+      const type = 'application/apply-patch+yaml'
+      const path = `${items.at(name)}?fieldManager=${this.#options.id}&force=true`
+      return api.request('PATCH', path, body, { type, signal })
+    }
+    if (verb === 'create') return api.post(items.path, body, { signal })
+    if (random.chance(0.5)) return api.put(items.at(name), body, { signal })
     const patch = { metadata: { labels: orNull(labels) }, spec: orNull(spec) }
     return api.mergePatch(items.at(name), patch, { signal })
   }
 
   #content(op: string | undefined) {
     const { random } = this.#options
-    const { tiers, colours, ranks, levels, tags } = vocabulary
+    const { tiers, colours, ranks, levels, tags, codes } = vocabulary
     return {
       labels: { tier: random.pick(tiers), colour: pickMaybe(random, colours) },
       spec: {
         op,
         rank: pickMaybe(random, ranks),
         level: pickMaybe(random, levels),
+        code: random.chance(0.3) ? random.pick(codes) : undefined,
         tags: tags.filter(() => random.chance(0.4)),
       },
     }

@@ -25,24 +25,29 @@ export class Inspected {
     return new Inspected(address.port)
   }
 
-  /** Returns the bytes of the JavaScript heap in use after a garbage collection. */
-  async heapBytes(): Promise<number> {
-    const list = await (await fetch(`http://127.0.0.1:${this.#port}/json/list`)).text()
+  /**
+   * Returns the bytes of the JavaScript heap in use after a garbage collection.
+   * @throws Error if the process does not respond before the signal
+   */
+  async heapBytes(signal: AbortSignal = AbortSignal.timeout(60_000)): Promise<number> {
+    const list = await (await fetch(`http://127.0.0.1:${this.#port}/json/list`, { signal })).text()
     const address = /"webSocketDebuggerUrl": "([^"]+)"/.exec(list)?.[1]
     if (address === undefined) throw new Error('the process cannot be inspected')
     const session = new WebSocket(address)
-    await once(session, 'open')
-    const ask = async (id: number, method: string): Promise<string> => {
-      session.send(JSON.stringify({ id, method }))
-      const [answer] = await once(session, 'message')
-      return String(answer)
+    try {
+      await once(session, 'open', { signal })
+      const ask = async (id: number, method: string): Promise<string> => {
+        session.send(JSON.stringify({ id, method }))
+        const [answer] = await once(session, 'message', { signal })
+        return String(answer)
+      }
+      // A second collection frees objects that the first one made unreachable.
+      await ask(1, 'HeapProfiler.collectGarbage')
+      await ask(2, 'HeapProfiler.collectGarbage')
+      return Number(/"usedSize":(\d+)/.exec(await ask(3, 'Runtime.getHeapUsage'))?.[1])
+    } finally {
+      session.terminate()
     }
-    // A second collection frees objects that the first one made unreachable.
-    await ask(1, 'HeapProfiler.collectGarbage')
-    await ask(2, 'HeapProfiler.collectGarbage')
-    const used = /"usedSize":(\d+)/.exec(await ask(3, 'Runtime.getHeapUsage'))?.[1]
-    session.close()
-    return Number(used)
   }
 }
 

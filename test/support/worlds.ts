@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Api, type Collection } from './api.ts'
-import { type EtcdProcess, startEtcd } from './etcd.ts'
+import { type EtcdProcess, startEtcdCluster } from './etcd.ts'
 import { type ServerOptions, type ServerProcess, startServer } from './server.ts'
 
 export type Store = 'embedded' | 'etcd'
@@ -20,8 +20,10 @@ export interface World {
   readonly store: Store
   readonly server: ServerProcess
   readonly api: Api
-  /** Only with the etcd store. */
+  /** The first member. Only with the etcd store. */
   readonly etcd: EtcdProcess | undefined
+  /** All members of etcd; empty with the embedded store. */
+  readonly members: readonly EtcdProcess[]
   /** The folders of its plugins, outside the repository. */
   readonly plugins: readonly string[]
   /** Starts another server of the same control plane. Only with etcd. */
@@ -33,22 +35,28 @@ export interface World {
 export async function startWorld(
   store: Store,
   fixtures: readonly string[],
-  options: Pick<ServerOptions, 'args' | 'env'> & { readonly fsync?: boolean } = {},
+  options: Pick<ServerOptions, 'args' | 'env'> & {
+    readonly fsync?: boolean
+    /** Number of etcd's members. Default 1. */
+    readonly members?: number
+  } = {},
 ): Promise<World> {
   const plugins = await Promise.all(fixtures.map(name => copyFixture(name)))
   // These tests kill processes, not the machine, so they lose nothing without fsync.
-  const etcd = store === 'etcd' ? await startEtcd({ unsafeNoFsync: !options.fsync }) : undefined
-  const { args, env } = options
+  const { args, env, fsync = false, members: size = 1 } = options
+  const members = store === 'etcd' ? await startEtcdCluster(size, { unsafeNoFsync: !fsync }) : []
+  const [etcd] = members
+  const endpoint = members.map(member => member.endpoint).join(',')
   const serverOptions: ServerOptions = {
     store,
     plugins,
-    ...(etcd && { etcd, etcdPrefix: `/e2e-${randomUUID().slice(0, 8)}` }),
+    ...(etcd && { etcd: { endpoint }, etcdPrefix: `/e2e-${randomUUID().slice(0, 8)}` }),
     ...(args && { args }),
     ...(env && { env }),
   }
   // The caller cannot stop a server whose start has failed.
   const server = await startServer(serverOptions).catch(async (error: unknown) => {
-    await etcd?.stop()
+    await Promise.all(members.map(member => member.stop()))
     throw error
   })
   const others: ServerProcess[] = []
@@ -57,6 +65,7 @@ export async function startWorld(
     server,
     api: new Api(server.url),
     etcd,
+    members,
     plugins,
     async another() {
       const other = await startServer(serverOptions)
@@ -65,7 +74,7 @@ export async function startWorld(
     },
     async end() {
       await Promise.all([server, ...others].map(each => each.stop()))
-      await etcd?.stop()
+      await Promise.all(members.map(member => member.stop()))
       await Promise.all(plugins.map(dir => rm(dir, { recursive: true, force: true })))
     },
   }
