@@ -1,18 +1,18 @@
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { laterRevision } from '@setpoint/controller-runtime/api'
-import { ControlPlane, leaseName } from '../support/control-plane.ts'
+import { ControlPlane } from '../support/control-plane.ts'
 import { leaderOf } from '../support/etcd.ts'
-import { itemsOf, leasesOf, turnsOf } from '../support/kinds.ts'
+import { itemsOf, turnsOf } from '../support/kinds.ts'
 import { Load } from '../support/load.ts'
 import { markOf, recordedListOf } from '../support/record.ts'
 import { RecordedWatcher } from '../support/recorded-watcher.ts'
-import { tenuresOf } from '../support/tenures.ts'
 import { RunRecorder } from '../support/watch-record/index.ts'
 import { eventually } from '../support/worlds.ts'
 import { Gauge, type Reading } from './gauge.ts'
 import { Random } from './random.ts'
 import { type Say, startSaying } from './say.ts'
+import { TenureWatch, takesATurn } from './tenure-watch.ts'
 
 export const availabilityDefaults = Object.freeze({
   writers: 4,
@@ -178,8 +178,7 @@ class Audience {
   readonly #plane: ControlPlane
   readonly #gauge: Gauge
   readonly #recorder = new RunRecorder({ markOf })
-  readonly #leaseLog = new RunRecorder({ otherWriters: true })
-  readonly #turnsLog = new RunRecorder({ otherWriters: true })
+  readonly #tenures: TenureWatch
   readonly #watchers: RecordedWatcher[] = []
   #load: Load | undefined
   #readers: Promise<void>[] = []
@@ -188,6 +187,7 @@ class Audience {
   constructor(plane: ControlPlane, gauge: Gauge) {
     this.#plane = plane
     this.#gauge = gauge
+    this.#tenures = new TenureWatch(plane, () => gauge.succeeded('controller'))
   }
 
   async enter(): Promise<void> {
@@ -196,18 +196,10 @@ class Audience {
     const items = itemsOf(plane.api()).path
     for (let n = 0; n < watchers; n++) {
       for (const [at, server] of plane.servers.entries())
-        this.#watch(`watcher ${n} on server ${at}`, items, this.#recorder, () => server.url)
-      this.#watch(`watcher ${n} on each in turn`, items, this.#recorder, () => plane.api().url)
+        this.#watch(`watcher ${n} on server ${at}`, items, () => server.url)
+      this.#watch(`watcher ${n} on each in turn`, items, () => plane.api().url)
     }
-    this.#watch('the lease', leasesOf(plane.api()).at(leaseName), this.#leaseLog, () => plane.api().url)
-    this.#watch(
-      'turns',
-      turnsOf(plane.api()).path,
-      this.#turnsLog,
-      () => plane.api().url,
-      () => this.#gauge.succeeded('controller'),
-    )
-    await Promise.all(this.#watchers.map(watcher => watcher.synced()))
+    await Promise.all([this.#tenures, ...this.#watchers].map(watcher => watcher.synced()))
     this.#load = new Load(
       this.#recorder,
       () => plane.api(),
@@ -231,10 +223,7 @@ class Audience {
         }, takeoverMs),
       ),
     )
-    const before = await lastCount(this.#plane)
-    await eventually(async () => {
-      if ((await lastCount(this.#plane)) === before) throw new Error('no controller writes')
-    }, takeoverMs)
+    await takesATurn(this.#plane, takeoverMs)
     await this.#load?.progress(50)
   }
 
@@ -251,17 +240,16 @@ class Audience {
     this.#recorder.listed({ name: 'the last list', selects: () => true, version, objects, acknowledged })
     const upTo = laterRevision(version, acknowledged)
     await Promise.all(this.#watchers.map(watcher => watcher.catchUp(upTo)))
-    const tenures = tenuresOf(this.#leaseLog.log, this.#turnsLog.log)
     return [
       ...this.#recorder.check({ upTo }).map(({ guarantee, message }) => `${guarantee}: ${message}`),
-      ...tenures.stray,
+      ...this.#tenures.stray(),
     ]
   }
 
   /** Idempotent, and safe in any state. */
   async leave(): Promise<void> {
     this.#stopped = true
-    await Promise.allSettled([this.#load?.stop(), ...this.#watchers.map(watcher => watcher.stop())])
+    await Promise.allSettled([this.#load, this.#tenures, ...this.#watchers].map(each => each?.stop()))
   }
 
   async #read(items: string): Promise<void> {
@@ -279,31 +267,10 @@ class Audience {
     }
   }
 
-  #watch(
-    name: string,
-    address: string,
-    recorder: RunRecorder,
-    url: () => string,
-    onEvent: () => void = () => {},
-  ): void {
-    const taken = recorder.watcher(name, { witness: true })
-    const noted = {
-      connects: (start: Parameters<typeof taken.connects>[0]) => {
-        const connection = taken.connects(start)
-        return {
-          received: (event: Parameters<typeof connection.received>[0]) => {
-            connection.received(event)
-            if (event.type === 'MODIFIED') onEvent()
-          },
-        }
-      },
-    }
-    this.#watchers.push(new RecordedWatcher({ url, address, recorder: noted }))
+  #watch(name: string, address: string, url: () => string): void {
+    const recorder = this.#recorder.watcher(name, { witness: true })
+    this.#watchers.push(new RecordedWatcher({ url, address, recorder }))
   }
-}
-
-async function lastCount(plane: ControlPlane): Promise<unknown> {
-  return eventually(async () => (await turnsOf(plane.api()).read('turn-0')).status.count)
 }
 
 /** Markdown: the median and the maximum of each, in milliseconds. */

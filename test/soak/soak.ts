@@ -5,6 +5,7 @@ import { reportClients } from './clients.ts'
 import { reportSpecs } from './e2e.ts'
 import { tableOf } from './footprint.ts'
 import { report } from './report.ts'
+import { reportRolling, rollingDefaults } from './rolling.ts'
 import { type SoakResult, soak } from './run-soak.ts'
 import { type Say, startSaying } from './say.ts'
 import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
@@ -12,19 +13,20 @@ import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
 /**
  * `npm run soak [-- --minutes 10 --store etcd --members 3 --seed 7]`, `npm run soak -- availability [--minutes 10 --seed 7]`,
  * `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, `npm run soak -- upgrade [--store etcd --objects 10000]`,
- * or `npm run soak -- e2e [--store etcd]`: exits with 1 on a violation.
+ * `npm run soak -- rolling [--from COMMIT --minutes 10 --seed 7]`, or `npm run soak -- e2e [--store etcd]`: exits with 1 on a violation.
  */
 const defaultMinutes = 10
 
-const soaks = ['stores', 'availability', 'clients', 'upgrade', 'e2e'] as const
+const soaks = ['stores', 'availability', 'clients', 'upgrade', 'rolling', 'e2e'] as const
 
-const { minutes, seed, objects, members, wanted, what } = readArguments()
+const { minutes, seed, objects, members, from, wanted, what } = readArguments()
 let failed = false
 if (what === 'availability') failed = !(await reportAvailability({ durationMs: minutes * 60_000, seed }))
 else if (what === 'clients')
   for (const store of wanted) failed = !(await reportClients(store, minutes * 60_000, seed)) || failed
 else if (what === 'upgrade')
   for (const store of wanted) failed = !(await reportUpgrade(store, objects)) || failed
+else if (what === 'rolling') failed = !(await reportRolling({ from, seed, durationMs: minutes * 60_000 }))
 else if (what === 'e2e') failed = (await Promise.all(wanted.map(reportSpecs))).includes(false)
 else await soakStores()
 process.exitCode = failed ? 1 : 0
@@ -58,12 +60,13 @@ function readArguments(): {
   seed: number
   objects: number
   members: number
+  from: string
   wanted: readonly Store[]
   what: (typeof soaks)[number]
 } {
   const usage = () => {
     console.error(
-      'usage: npm run soak -- [availability | clients | upgrade | e2e] [--minutes N] [--store embedded|etcd] [--members 1|3] [--seed N] [--objects N]',
+      'usage: npm run soak -- [availability | clients | upgrade | rolling | e2e] [--minutes N] [--store embedded|etcd] [--members 1|3] [--seed N] [--objects N] [--from COMMIT]',
     )
     process.exit(2)
   }
@@ -76,6 +79,7 @@ function readArguments(): {
         seed: { type: 'string' },
         objects: { type: 'string' },
         members: { type: 'string' },
+        from: { type: 'string' },
       },
     })
     const minutes = Number(values.minutes ?? defaultMinutes)
@@ -91,7 +95,8 @@ function readArguments(): {
     if (!(minutes > 0) || !Number.isSafeInteger(seed) || wanted.length === 0) return usage()
     if (!Number.isSafeInteger(objects) || objects < upgradeDefaults.writers) return usage()
     if (members !== 1 && members !== 3) return usage()
-    return { minutes, seed, objects, members, wanted, what }
+    const { from = rollingDefaults.from } = values
+    return { minutes, seed, objects, members, from, wanted, what }
   } catch {
     return usage()
   }

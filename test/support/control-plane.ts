@@ -4,7 +4,14 @@ import { join } from 'node:path'
 import { Api } from './api.ts'
 import { type EtcdProcess, startEtcdCluster } from './etcd.ts'
 import { leasesOf, turnsOf } from './kinds.ts'
-import { type Exit, type Running, type ServerProcess, spawnProgram, startServer } from './server.ts'
+import {
+  builtProgram,
+  type Exit,
+  type Running,
+  type ServerProcess,
+  spawnProgram,
+  startServer,
+} from './server.ts'
 import { copyFixture, eventually } from './worlds.ts'
 
 /** The lease that the controllers' processes elect their leader with. */
@@ -24,8 +31,9 @@ export class ControllersProcess {
     this.#env = { TURNS_WHO: name }
   }
 
-  async start(): Promise<void> {
-    this.#running = spawnProgram(this.#args, { env: this.#env })
+  /** @param program default the built one of this checkout */
+  async start(program = builtProgram): Promise<void> {
+    this.#running = spawnProgram(this.#args, { env: this.#env, program })
     await this.#running.says(/^setpoint controllers running against /)
   }
 
@@ -48,9 +56,13 @@ export interface ControlPlaneOptions {
   readonly unsafeNoFsync?: boolean
   /** Number of objects that controllers keep writing. Default 3. */
   readonly turns?: number
+  /** Number of etcd's members. Default 3. */
+  readonly members?: number
+  /** Path of the program that is started first. Default the built one of this checkout. */
+  readonly program?: string
 }
 
-/** A deployment on one machine: three members of etcd, two servers and two processes of controllers. */
+/** A deployment on one machine: etcd, two servers and two processes of controllers. */
 export class ControlPlane {
   readonly members: readonly EtcdProcess[]
   readonly servers: readonly ServerProcess[]
@@ -71,17 +83,22 @@ export class ControlPlane {
   }
 
   /** Starts everything. The first process of controllers leads. */
-  static async start({ unsafeNoFsync = false, turns = 3 }: ControlPlaneOptions = {}): Promise<ControlPlane> {
+  static async start({
+    unsafeNoFsync = false,
+    turns = 3,
+    members: size = 3,
+    program = builtProgram,
+  }: ControlPlaneOptions = {}): Promise<ControlPlane> {
     const plugins = await Promise.all(['items-plugin', 'turns-plugin'].map(copyFixture))
     const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-data-'))
-    const members = await startEtcdCluster(3, { unsafeNoFsync })
+    const members = await startEtcdCluster(size, { unsafeNoFsync })
     const servers: ServerProcess[] = []
     const controllers: ControllersProcess[] = []
     const plane = new ControlPlane(members, servers, controllers, [...plugins, dataDir])
     try {
       const endpoint = members.map(member => member.endpoint).join(',')
-      const start = () =>
-        startServer({ store: 'etcd', etcd: { endpoint }, plugins, dataDir, args: ['--role', 'apiserver'] })
+      const args = ['--role', 'apiserver']
+      const start = () => startServer({ store: 'etcd', etcd: { endpoint }, plugins, dataDir, args, program })
       servers.push(...(await Promise.all([start(), start()])))
       for (let n = 0; n < turns; n++) {
         const everyMs = 100
@@ -95,7 +112,7 @@ export class ControlPlane {
         new ControllersProcess('b', second, plugin),
       )
       for (const each of controllers) {
-        await each.start()
+        await each.start(program)
         await eventually(() => leasesOf(plane.api()).read(leaseName))
       }
       return plane

@@ -12,7 +12,7 @@ import { freePort } from './ports.ts'
 
 /** Runs the built program as a child process, as users do. */
 
-const builtProgram = fileURLToPath(new URL('../../node_modules/.bin/setpoint', import.meta.url))
+export const builtProgram = fileURLToPath(new URL('../../node_modules/.bin/setpoint', import.meta.url))
 
 /** Tests that wait for the end of a lease wait for a third of the default. Much shorter ones end by themselves on a busy machine. */
 const leaseSeconds = '5'
@@ -31,6 +31,8 @@ export interface ServerOptions {
   readonly env?: Readonly<Record<string, string>>
   /** More flags, after the others. */
   readonly args?: readonly string[]
+  /** Path of the program. Default the built one of this checkout. */
+  readonly program?: string
 }
 
 export interface ServerProcess {
@@ -43,7 +45,7 @@ export interface ServerProcess {
   /** Sends SIGTERM, waits for the exit, and removes the data unless `dataDir` was given. Idempotent. */
   stop(): Promise<Exit>
   /** Kills it if it runs, and starts it on the same data and port. */
-  restart(changes?: { plugins?: readonly string[] }): Promise<void>
+  restart(changes?: Pick<ServerOptions, 'plugins' | 'program'>): Promise<void>
   stdout(): string
   stderr(): string
 }
@@ -81,7 +83,7 @@ export async function runProgram(
 /** Starts the program without waiting, for `--role controllers`, which does not listen. */
 export function spawnProgram(
   args: readonly string[],
-  options: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
+  options: { env?: Readonly<Record<string, string>>; cwd?: string; program?: string } = {},
 ): Running {
   return new Running(args, options)
 }
@@ -188,7 +190,7 @@ class Server implements ServerProcess {
   }
 
   async start(): Promise<void> {
-    const { store = 'embedded', etcd, etcdPrefix, plugins = [], env = {}, args = [] } = this.#options
+    const { store = 'embedded', etcd, etcdPrefix, plugins = [], env = {}, args = [], program } = this.#options
     if (store === 'etcd' && etcd === undefined) throw new Error('the etcd store needs `etcd`')
     if (this.port === 0) this.port = await freePort()
     const running = new Running(
@@ -199,7 +201,7 @@ class Server implements ServerProcess {
         ...(plugins.length === 0 ? ['--plugin', noPlugin] : plugins.flatMap(dir => ['--plugin', dir])),
         ...args,
       ],
-      { env, cwd: this.#dataDir },
+      { env, cwd: this.#dataDir, ...(program !== undefined && { program }) },
     )
     this.#running = running
     this.#exit = undefined
@@ -229,7 +231,7 @@ class Server implements ServerProcess {
     return exit
   }
 
-  async restart(changes: { plugins?: readonly string[] } = {}): Promise<void> {
+  async restart(changes: Pick<ServerOptions, 'plugins' | 'program'> = {}): Promise<void> {
     await this.kill()
     this.#options = { ...this.#options, ...changes }
     await this.start()
