@@ -13,13 +13,17 @@ export interface Program extends AsyncDisposable {
 
 const root = join(import.meta.dirname, '../..')
 
-/**
- * Runs `setpoint serve` with these arguments and the benchmark's plugin. Without a store argument it gets a new store.
- * `nodeOptions` go on Node's command line.
- */
+interface ProgramOptions {
+  /** Go on Node's command line. */
+  readonly nodeOptions?: readonly string[]
+  /** Path of the program. Default: that of this repository. */
+  readonly bin?: string | undefined
+}
+
+/** Runs `setpoint serve` with these arguments and the benchmark's plugin. Without a store argument it gets a new store. */
 export async function startSetpoint(
   args: readonly string[],
-  nodeOptions: readonly string[] = [],
+  { nodeOptions = [], bin = join(root, 'node_modules/.bin/setpoint') }: ProgramOptions = {},
 ): Promise<Program> {
   const all = [
     'serve',
@@ -37,7 +41,6 @@ export async function startSetpoint(
     all.push('--data-dir', dataDir)
     cleanUp = () => rm(dataDir, { recursive: true, force: true })
   }
-  const bin = join(root, 'node_modules/.bin/setpoint')
   return listening(
     spawn(process.execPath, [...nodeOptions, bin, ...all], { stdio: ['ignore', 'pipe', 'inherit'] }),
     cleanUp,

@@ -1,4 +1,6 @@
 import { loadavg } from 'node:os'
+import { parseArgs } from 'node:util'
+import { against } from './against.ts'
 import { applies } from './applies.ts'
 import { creates } from './creates.ts'
 import { fanout } from './fanout.ts'
@@ -15,6 +17,9 @@ import { printTable, type Row } from './table.ts'
 /**
  * `npm run bench [-- name ...]`: ratios against a peer in the same run. Both sides of a round run right after each other
  * on the same machine. The result is the median of the rounds' ratios.
+ *
+ * `npm run bench -- --against COMMIT`: the processor time of this program against that of an earlier commit, whose program is
+ * built the first time.
  */
 const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   creates,
@@ -32,16 +37,35 @@ const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   sdk,
 }
 
-const wanted = process.argv.slice(2)
-const unknown = wanted.filter(name => !Object.hasOwn(benchmarks, name))
-if (unknown.length > 0) {
-  console.error(`usage: npm run bench -- [${Object.keys(benchmarks).join(' | ')}]...`)
-  process.exit(2)
-}
-for (const [name, benchmark] of Object.entries(benchmarks)) {
-  if (wanted.length > 0 && !wanted.includes(name)) continue
-  console.error(`running ${name}`)
-  printTable(await benchmark())
+const { wanted, commit } = readArguments()
+if (commit !== undefined) report(await against(commit), commit)
+else
+  for (const [name, benchmark] of Object.entries(benchmarks)) {
+    if (wanted.length > 0 && !wanted.includes(name)) continue
+    console.error(`running ${name}`)
+    report(await benchmark(), 'peer')
+  }
+
+function report(rows: readonly Row[], peerName: string): void {
+  printTable(rows, peerName)
   const loads = loadavg().map(load => load.toFixed(1))
   console.log(`\nLoad average over 1, 5 and 15 minutes at its end: ${loads.join(', ')}\n`)
+}
+
+function readArguments(): { wanted: readonly string[]; commit: string | undefined } {
+  try {
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: { against: { type: 'string' } },
+    })
+    const { against: commit } = values
+    const isKnown = positionals.every(name => Object.hasOwn(benchmarks, name))
+    if (isKnown && (commit === undefined || positionals.length === 0)) return { wanted: positionals, commit }
+  } catch {
+    // The usage says which arguments there are.
+  }
+  console.error(
+    `usage: npm run bench -- [${Object.keys(benchmarks).join(' | ')}]...\n   or: npm run bench -- --against COMMIT`,
+  )
+  process.exit(2)
 }

@@ -27,7 +27,7 @@ export async function idleSockets(): Promise<Row[]> {
 
 async function ofSetpoint(): Promise<{ heap: number; resident: number }> {
   const inspected = await Inspected.reserve()
-  await using setpoint = await startSetpoint([], inspected.nodeOptions)
+  await using setpoint = await startSetpoint([], inspected)
   return await bytesEach(setpoint.pid, inspected, setpoint.url.href, collection)
 }
 

@@ -17,8 +17,8 @@ export function median(values: readonly number[]): number {
 }
 
 /** Prints the median of the ratios. Each round gives one ratio, because both sides ran next to each other. */
-export function printTable(rows: readonly Row[]): void {
-  console.log('| what | unit | Setpoint | peer | ratio (min–max) | aim | met |')
+export function printTable(rows: readonly Row[], peerName: string): void {
+  console.log(`| what | unit | Setpoint | ${peerName} | ratio (min–max) | aim | met |`)
   console.log('|---|---|---|---|---|---|---|')
   for (const { name, unit, ours, peer, aim } of rows) {
     const ratios = ours.map((value, at) => value / (peer[at] ?? Number.NaN))
