@@ -11,6 +11,8 @@ import { objectsPrefix, type ServedModel } from '../model/index.ts'
 import {
   type Change,
   CompactedError,
+  IncompleteRestoreError,
+  incompleteRestore,
   type Storage,
   type WatchBatch,
   WrongStoreError,
@@ -252,7 +254,8 @@ export class LogFollower {
         if (error instanceof CompactedError) {
           this.#isLost = true
           this.#trouble = 'the caches are being rebuilt, because the store has compacted their next changes'
-        } else if (error instanceof WrongStoreError) this.#trouble = 'the endpoints lead to the wrong store'
+        } else if (error instanceof IncompleteRestoreError) this.#trouble = incompleteRestore
+        else if (error instanceof WrongStoreError) this.#trouble = 'the endpoints lead to the wrong store'
         else if (!again) this.#trouble = 'the store cannot be reached'
         this.#log.warn({ err: error, position: this.#position }, this.#trouble)
         if (again || !(error instanceof CompactedError))

@@ -9,6 +9,8 @@ import { echoName, type ServedModel } from '../model/index.ts'
 import {
   CompactedError,
   FutureRevisionError,
+  IncompleteRestoreError,
+  incompleteRestore,
   OutcomeUnknownError,
   StoreFullError,
   StoreUnavailableError,
@@ -90,9 +92,11 @@ export function notReady(served: ServedModel, why: string): ApiError {
 export function fromStorageError(error: unknown): unknown {
   if (error instanceof StoreUnavailableError) {
     const why =
-      error instanceof WrongStoreError
-        ? 'the endpoints lead to the wrong store, see /readyz?verbose'
-        : 'the store cannot be reached'
+      error instanceof IncompleteRestoreError
+        ? incompleteRestore
+        : error instanceof WrongStoreError
+          ? 'the endpoints lead to the wrong store, see /readyz?verbose'
+          : 'the store cannot be reached'
     return new ApiError(
       'ServiceUnavailable',
       `${why}: nothing was changed, try again`,

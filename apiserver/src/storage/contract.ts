@@ -177,6 +177,15 @@ export class WrongStoreError extends StoreUnavailableError {
   override readonly name: string = 'WrongStoreError'
 }
 
+/** What clients are told, who need not know the machine that the restore runs on. */
+export const incompleteRestore =
+  'a restore of the store is not complete; if it has ended, run it again with --force'
+
+/** A restore of the store has begun and was not completed. The message says since when, and what to do. */
+export class IncompleteRestoreError extends WrongStoreError {
+  override readonly name = 'IncompleteRestoreError'
+}
+
 /** A transaction was sent without a response: it may have been applied, or may still be. */
 export class OutcomeUnknownError extends Error {
   override readonly name = 'OutcomeUnknownError'

@@ -13,10 +13,10 @@ import {
   type Transaction,
 } from '../contract.ts'
 import { Fullness } from '../fullness.ts'
-import { type EmbeddedBounds, type EmbeddedOptions, openEmbeddedStorage } from './index.ts'
+import { type EmbeddedOptions, openEmbeddedStorage } from './index.ts'
 import { StoreFile } from './store-file.ts'
 
-const harness = (bounds: Partial<EmbeddedBounds>): StorageHarness => ({
+const harness = (bounds: Partial<EmbeddedOptions>): StorageHarness => ({
   async open() {
     const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-embedded-'))
     let storage = await openEmbeddedStorage({ dataDir, ...bounds })
@@ -36,6 +36,9 @@ const harness = (bounds: Partial<EmbeddedBounds>): StorageHarness => ({
 })
 
 storageConformance('embedded', harness({}))
+
+// As a restore leaves it.
+storageConformance('embedded with a base', harness({ startAfter: toRevision(1_000_000_000) }))
 
 // Bounds so low that the suite reaches all of them: they may affect only speed.
 storageConformance(

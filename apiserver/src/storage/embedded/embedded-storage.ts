@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, realpathSync, statSync } from 'node:
 import { statfs } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
-import { errorMessage, type Revision } from '@setpoint/controller-runtime/api'
+import { errorMessage, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import {
   type CallOptions,
   FutureRevisionError,
@@ -30,6 +30,7 @@ import { HistoryTail } from './history-tail.ts'
 import { checkKey, encodeKey, prefixEnd } from './keys.ts'
 import { PastStates, rangeStart } from './past-state.ts'
 import { LockHeldError, lockFile, type ProcessLock } from './process-lock.ts'
+import { checkReplaced } from './replacement-folder.ts'
 import { toKeyValue } from './rows.ts'
 import { StoreFile, storeFileName } from './store-file.ts'
 import { Watches } from './watch.ts'
@@ -46,6 +47,8 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
   readonly durable?: boolean
   /** If true, rewrites the file without its free space first. Default false. */
   readonly compact?: boolean
+  /** The revision that a new store begins after. Without effect on an existing one. Default zero. */
+  readonly startAfter?: Revision
   readonly fullness?: Fullness
   /** Called after each commit of one or more transactions with the time that it took. */
   readonly onCommit?: (seconds: number) => void
@@ -56,7 +59,8 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
 /**
  * Opens the store of a folder and locks the folder until the store is closed or the process ends.
  * @throws StoreLockedError if this process or another one has the store open.
- * @throws StoreFolderError if the folder cannot be created or written, or has other content; or no store, unless `create`.
+ * @throws StoreFolderError if the folder cannot be created or written, has other content, or an incomplete restore; or no store,
+ *   unless `create`.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
   const {
@@ -64,6 +68,7 @@ export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Sto
     create = true,
     durable = true,
     compact = false,
+    startAfter = zeroRevision,
     fullness,
     onCommit,
     log,
@@ -71,13 +76,12 @@ export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Sto
   } = options
   if (!create && !existsSync(join(dataDir, storeFileName)))
     throw new StoreFolderError(`the folder ${dataDir} has no store: is it the --data-dir of the server?`)
-  const folder = prepareFolder(dataDir)
-  restrictFiles(folder, log)
-  const lock = await lockFolder(folder, durable)
+  const { folder, lock } = await lockStore(dataDir, { durable, log })
   try {
+    checkReplaced(folder)
     refuseLostStore(folder, lock)
     const all = { ...embeddedDefaults, ...bounds }
-    const open = () => StoreFile.open(folder, all, durable)
+    const open = () => StoreFile.open(folder, all, { durable, startAfter })
     if (compact) await compactFile(await open(), all.commitTimeoutMs, log)
     const file = await open()
     markStore(lock)
@@ -106,6 +110,19 @@ function markStore(lock: ProcessLock): void {
   } catch {
     // The disk is full. The store works, and the next start marks it.
   }
+}
+
+/**
+ * Creates the folder of a store if it is missing, and locks it. Returns its real path.
+ * @throws StoreLockedError, StoreFolderError
+ */
+export async function lockStore(
+  dataDir: string,
+  { durable = true, log }: Pick<EmbeddedOptions, 'durable' | 'log'> = {},
+): Promise<{ readonly folder: string; readonly lock: ProcessLock }> {
+  const folder = prepareFolder(dataDir)
+  restrictFiles(folder, log)
+  return { folder, lock: await lockFolder(folder, durable) }
 }
 
 /** @throws StoreLockedError, StoreFolderError */

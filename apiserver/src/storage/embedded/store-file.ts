@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { errorMessage, type Revision, toRevision } from '@setpoint/controller-runtime/api'
+import { errorMessage, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Database, RootDatabase, Transaction } from 'lmdb'
 import { checkDatabaseFile } from './database-file.ts'
 import type { EmbeddedBounds } from './defaults.ts'
@@ -71,9 +71,14 @@ export class StoreFile {
 
   /**
    * @param dataDir an existing folder that this process has locked.
+   * @param startAfter the revision that a new store begins after
    * @throws StoreFolderError if the file is damaged, belongs to another program, or has a newer format.
    */
-  static async open(dataDir: string, bounds: EmbeddedBounds, durable = true): Promise<StoreFile> {
+  static async open(
+    dataDir: string,
+    bounds: EmbeddedBounds,
+    { durable = true, startAfter = zeroRevision }: { durable?: boolean; startAfter?: Revision } = {},
+  ): Promise<StoreFile> {
     const path = join(dataDir, storeFileName)
     checkDatabaseFile(path)
     let root: RootDatabase<Buffer, Buffer>
@@ -101,7 +106,7 @@ export class StoreFile {
       if (tables.size > 0 && !tables.has('meta'))
         throw new StoreFolderError(`${path} is the database of another program; choose another folder`)
       const meta = openTable(root, 'meta')
-      checkFormat(path, meta, tables.size === 0)
+      checkFormat(path, meta, tables.size === 0 ? startAfter : undefined)
       const present = openTable(root, 'present')
       const history = openTable(root, 'history')
       // Opened last, because it overwrites everything after the current end of the file.
@@ -148,6 +153,12 @@ export class StoreFile {
     const range = { transaction: this.#snapshot, ...(start.length ? { start } : {}), ...(end ? { end } : {}) }
     for (const { key, value } of this.#present.getRange(range))
       yield { key: key.toString('utf8'), row: decodePresent(value) }
+  }
+
+  /** Returns true if no key is stored. */
+  get isEmpty(): boolean {
+    for (const _ of this.#present.getKeys({ transaction: this.#snapshot, limit: 1 })) return false
+    return true
   }
 
   /** Returns the segment with a revision, or undefined if it has been removed. */
@@ -291,8 +302,13 @@ function tableName(key: Buffer): string {
   return key.toString('utf8').replace(/\0$/, '')
 }
 
-function checkFormat(path: string, meta: Database<Buffer, Buffer>, fresh: boolean): void {
-  if (fresh)
+/** @param startAfter the revision that the store begins after, if it is new */
+function checkFormat(path: string, meta: Database<Buffer, Buffer>, startAfter: Revision | undefined): void {
+  if (startAfter !== undefined && startAfter !== zeroRevision) {
+    const [current, compacted, swept] = [startAfter, startAfter, startAfter]
+    meta.putSync(stateKey, encodeState({ ...emptyState, current, compacted, swept }))
+  }
+  if (startAfter !== undefined)
     meta.putSync(formatKey, Buffer.from(JSON.stringify({ store: 'setpoint', version: formatVersion })))
   const version = readFormat(meta.get(formatKey))
   if (version === undefined)

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
+import { toRevision } from '@setpoint/controller-runtime/api'
 import { afterAll, beforeAll, describe, test } from 'vitest'
 import { findEtcd, findNewerEtcd } from '../../../../scripts/etcd.mjs'
-import { storageConformance } from '../../../../test/storage/conformance.ts'
+import { type StorageHarness, storageConformance } from '../../../../test/storage/conformance.ts'
 import { type EtcdProcess, patientMs, startEtcd } from '../../../../test/support/etcd.ts'
-import { openEtcdStorage } from './index.ts'
+import { openEtcdStorage, replaceEtcdStore } from './index.ts'
 
 /** Debian's etcd 3.4, and in the long run the 3.5 that the chart installs. */
 const versions = { etcd: findEtcd, ...(process.env.STORES === 'all' && { 'etcd 3.5': findNewerEtcd }) }
@@ -15,6 +16,20 @@ for (const [name, find] of Object.entries(versions)) {
   else test.skip(`the storage conforms on ${name}, which is missing: ${binary}`)
 }
 
+type Options = Parameters<typeof replaceEtcdStore>[0]
+
+/** Lifts the revisions of a new store. */
+async function restoreNothing(options: Options): Promise<void> {
+  const { signal } = new AbortController()
+  const replacement = await replaceEtcdStore(options, {
+    above: toRevision(1_000_000_000),
+    force: false,
+    signal,
+  })
+  await replacement.complete()
+  await replacement.close()
+}
+
 function conformsTo(name: string, binary: string): void {
   describe(`on ${name}`, () => {
     let etcd: EtcdProcess
@@ -23,10 +38,11 @@ function conformsTo(name: string, binary: string): void {
     })
     afterAll(() => etcd?.stop())
 
-    storageConformance(name, {
+    const harness = (prepare: (options: Options) => Promise<void>): StorageHarness => ({
       async open() {
         const prefix = `/conformance/${randomUUID()}`
         const options = { endpoints: [etcd.endpoint], prefix, deadlineMs: patientMs }
+        await prepare(options)
         let storage = await openEtcdStorage(options)
         return {
           storage,
@@ -39,5 +55,11 @@ function conformsTo(name: string, binary: string): void {
         }
       },
     })
+
+    storageConformance(
+      name,
+      harness(async () => {}),
+    )
+    storageConformance(`${name} after a restore`, harness(restoreNothing))
   })
 }

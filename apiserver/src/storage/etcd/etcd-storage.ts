@@ -1,16 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
 import { type Logger, linkedSignal } from '@setpoint/controller-runtime'
-import {
-  errorMessage,
-  parseRevision,
-  type Revision,
-  toRevision,
-  zeroRevision,
-} from '@setpoint/controller-runtime/api'
+import { errorMessage, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { IRangeRequest, IRangeResponse } from 'etcd3'
 import {
   type CallOptions,
+  CompactedError,
   type KeyValue,
   type ListOptions,
   type ListPage,
@@ -26,6 +21,7 @@ import {
 } from '../contract.ts'
 import type { Fullness } from '../fullness.ts'
 import { resendPauseMs } from './backoff.ts'
+import { Base } from './base.ts'
 import { CallError, toStorageError } from './call-error.ts'
 import { methods } from './client.ts'
 import type { ConnectionOptions } from './connection.ts'
@@ -63,6 +59,8 @@ export interface EtcdStorageOptions {
   readonly onMember?: (endpoint: string) => void
   readonly fullness?: Fullness
   readonly log?: Logger
+  /** The restore that may use the store before it is complete. Default: none, and an incomplete restore refuses all calls. */
+  readonly restoreId?: string
 }
 
 /**
@@ -77,6 +75,7 @@ export async function openEtcdStorage(options: EtcdStorageOptions): Promise<Stor
 /** See the `Storage` interface for the guarantees of each method. */
 class EtcdStorage implements Storage {
   readonly #keyspace: Keyspace
+  readonly #base: Base
   readonly #endpoints: Endpoints
   readonly #deadlineMs: number
   readonly #log: Logger | undefined
@@ -101,6 +100,7 @@ class EtcdStorage implements Storage {
     this.#fullness = options.fullness
     this.#tls = tls
     this.#lineage = new Lineage(log)
+    this.#base = new Base(this.#keyspace, this.#lineage, options.restoreId)
     this.#endpoints = new Endpoints(
       endpoints,
       { tls, auth, probe: this.#keyspace.tip, onMember: options.onMember },
@@ -110,6 +110,7 @@ class EtcdStorage implements Storage {
       endpoints: this.#endpoints,
       lineage: this.#lineage,
       keyspace: this.#keyspace,
+      base: this.#base,
       ids: this.#ids,
       budgetMs: deadlineMs,
       closing: this.#closing.signal,
@@ -120,7 +121,7 @@ class EtcdStorage implements Storage {
     return this.#read('get', key, options, async limits => {
       const { revision, response } = await this.#range({ key: this.#keyspace.encode(key) }, limits)
       const [pair] = response.kvs
-      return { revision, pair: pair && toKeyValue(key, pair) }
+      return { revision, pair: pair && toKeyValue(this.#base, key, pair) }
     })
   }
 
@@ -128,7 +129,7 @@ class EtcdStorage implements Storage {
     return this.#read('head', '', options, async limits => {
       const { revision: current, response } = await this.#range({ key: this.#keyspace.tip }, limits)
       const [tip] = response.kvs
-      return { current, written: tip ? parseRevision(tip.mod_revision) : current }
+      return { current, written: tip ? this.#base.revision(tip.mod_revision) : current }
     })
   }
 
@@ -155,9 +156,10 @@ class EtcdStorage implements Storage {
       const items = Math.min(fitting, mostItems)
       const { key, rangeEnd } = this.#keyspace.range(prefix, after)
       const request = { key, range_end: rangeEnd, limit: items, keys_only: keysOnly }
+      const raw = revision && this.#base.rawInHistory(revision)
       let page: { revision: Revision; response: IRangeResponse }
       try {
-        page = await this.#range({ ...request, revision }, limits)
+        page = await this.#range({ ...request, revision: raw }, limits)
       } catch (error) {
         if (!(error instanceof CallError) || !error.responseTooLarge || items === 1) throw error
         mostItems = Math.floor(items / 2)
@@ -168,7 +170,7 @@ class EtcdStorage implements Storage {
       for (const pair of page.response.kvs) {
         after = this.#keyspace.decode(pair.key)
         requestBytes += pair.key.length + pair.value.length
-        if (!skipOwn || !Keyspace.isOwn(after)) pairs.push(toKeyValue(after, pair))
+        if (!skipOwn || !Keyspace.isOwn(after)) pairs.push(toKeyValue(this.#base, after, pair))
       }
       bytes += requestBytes
       if (!keysOnly) this.#learnSize(page.response.kvs.length, requestBytes)
@@ -225,15 +227,16 @@ class EtcdStorage implements Storage {
       sentAfter: this.#lineage.seen,
       fence: this.#outcomes.fence,
     }
-    const request = encodeTransaction(this.#keyspace, transaction, lost, tip)
+    const request = encodeTransaction(this.#store, transaction, lost, tip)
     const isRead = transaction.onSuccess.length === 0
     let decoded: ReturnType<typeof decodeTransaction>
     try {
       const response = isRead
         ? await this.#endpoints.ask(methods.txn, request, limits)
         : await this.#endpoints.send(methods.txn, request, this.#patient(limits))
-      decoded = decodeTransaction(transaction, response)
+      decoded = decodeTransaction(this.#store, transaction, response)
     } catch (error) {
+      if (error instanceof WrongStoreError) throw error
       const failure = CallError.from(error, '')
       if (isRead) throw failure
       return this.#afterFailure(lost, tip, failure, limits)
@@ -320,6 +323,7 @@ class EtcdStorage implements Storage {
     const watcher = new Watcher({
       endpoints: this.#endpoints,
       keyspace: this.#keyspace,
+      base: this.#base,
       prefix,
       after,
       until,
@@ -338,7 +342,8 @@ class EtcdStorage implements Storage {
     if (revision === zeroRevision) return
     await this.#call('compact', '', options, async limits => {
       try {
-        await this.#endpoints.ask(methods.compact, { revision }, limits)
+        const raw = this.#base.raw(revision)
+        if (raw > 0) await this.#endpoints.ask(methods.compact, { revision: raw }, limits)
       } catch (error) {
         const isDone =
           error instanceof CallError &&
@@ -382,7 +387,9 @@ class EtcdStorage implements Storage {
   ): Promise<T> {
     return this.#call(operation, key, options, limits =>
       steps(limits).catch(error => {
-        throw error instanceof WrongStoreError ? error : CallError.from(error, '')
+        throw error instanceof WrongStoreError || error instanceof CompactedError
+          ? error
+          : CallError.from(error, '')
       }),
     )
   }
@@ -398,12 +405,27 @@ class EtcdStorage implements Storage {
     this.#lineage.check()
     const begun = performance.now()
     try {
-      return await steps({ until: begun + this.#deadlineMs, signal })
+      const limits = { until: begun + this.#deadlineMs, signal }
+      if (!this.#base.isKnown) await this.#learnBase(limits)
+      return await steps(limits)
     } catch (error) {
       if (!(error instanceof CallError)) throw error
       throw error.code === status.CANCELLED && signal?.aborted ? signal.reason : toStorageError(error)
     } finally {
       this.#observe?.(operation, key, (performance.now() - begun) / 1000)
+    }
+  }
+
+  get #store(): { readonly keyspace: Keyspace; readonly base: Base } {
+    return { keyspace: this.#keyspace, base: this.#base }
+  }
+
+  /** @throws CallError, WrongStoreError */
+  async #learnBase(limits: CallLimits): Promise<void> {
+    try {
+      await this.#base.read(request => this.#endpoints.ask(methods.range, request, limits))
+    } catch (error) {
+      throw error instanceof WrongStoreError ? error : CallError.from(error, '')
     }
   }
 
@@ -413,7 +435,7 @@ class EtcdStorage implements Storage {
   ): Promise<{ revision: Revision; response: IRangeResponse }> {
     const before = this.#lineage.seen
     const response = await this.#endpoints.ask(methods.range, request, limits)
-    const revision = parseRevision(checkedHeader(response.header).revision)
+    const revision = this.#base.revision(checkedHeader(response.header).revision)
     this.#lineage.saw(revision, before)
     return { revision, response }
   }

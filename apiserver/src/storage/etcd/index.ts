@@ -13,3 +13,4 @@ export {
   openEtcdStorage,
   type StorageOperation,
 } from './etcd-storage.ts'
+export { replaceEtcdStore } from './replace-store.ts'

@@ -1,17 +1,20 @@
 /**
- * The keys of a storage in etcd: `<prefix>/` and the relative key. Two keys are reserved:
+ * The keys of a storage in etcd: `<prefix>/` and the relative key. Three keys are reserved:
  *
  * - `tip`: every transaction with operations puts it, so its mod revision is that of the last write. While etcd is full,
  *   deletions delete it.
  * - `fence`: every transaction with operations compares it, so a look-up can keep a lost one from happening later.
+ * - `base`: what a restore adds to etcd's revisions, see `Base`. A store that was never restored has none.
  *
  * They hold a few bytes, lie outside all prefixes that callers use, and are left out of lists that cover them.
  */
 export class Keyspace {
   static readonly tipKey = 'tip'
   static readonly fenceKey = 'fence'
+  static readonly baseKey = 'base'
   readonly tip: Buffer
   readonly fence: Buffer
+  readonly base: Buffer
   readonly #root: string
   readonly #rootBytes: number
 
@@ -23,6 +26,7 @@ export class Keyspace {
     this.#rootBytes = Buffer.byteLength(this.#root)
     this.tip = this.encode(Keyspace.tipKey)
     this.fence = this.encode(Keyspace.fenceKey)
+    this.base = this.encode(Keyspace.baseKey)
   }
 
   encode(key: string): Buffer {
@@ -44,12 +48,12 @@ export class Keyspace {
 
   /** Returns true if the relative key is reserved. */
   static isOwn(key: string): boolean {
-    return key === Keyspace.tipKey || key === Keyspace.fenceKey
+    return key === Keyspace.tipKey || key === Keyspace.fenceKey || key === Keyspace.baseKey
   }
 
   /** Returns true if a reserved key starts with `prefix`. */
   static coversOwn(prefix: string): boolean {
-    return Keyspace.tipKey.startsWith(prefix) || Keyspace.fenceKey.startsWith(prefix)
+    return [Keyspace.tipKey, Keyspace.fenceKey, Keyspace.baseKey].some(key => key.startsWith(prefix))
   }
 }
 

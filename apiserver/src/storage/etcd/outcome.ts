@@ -1,15 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
-import {
-  laterRevision,
-  parseRevision,
-  type Revision,
-  toRevision,
-  zeroRevision,
-} from '@setpoint/controller-runtime/api'
+import { laterRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { linkedSignal, unlessAborted } from '@setpoint/controller-runtime/internal'
 import { OutcomeUnknownError } from '../contract.ts'
 import { resendPauseMs } from './backoff.ts'
+import type { Base } from './base.ts'
 import { CallError } from './call-error.ts'
 import { methods } from './client.ts'
 import { etcdDefaults } from './defaults.ts'
@@ -73,6 +68,7 @@ export class Outcomes {
   readonly #endpoints: Endpoints
   readonly #lineage: Lineage
   readonly #keyspace: Keyspace
+  readonly #base: Base
   readonly #ids: TransactionIds
   readonly #budgetMs: number
   readonly #closing: AbortSignal
@@ -86,6 +82,7 @@ export class Outcomes {
     endpoints: Endpoints
     lineage: Lineage
     keyspace: Keyspace
+    base: Base
     ids: TransactionIds
     /** How long a look-up tries while etcd does not respond, in milliseconds. */
     budgetMs: number
@@ -94,6 +91,7 @@ export class Outcomes {
     this.#endpoints = options.endpoints
     this.#lineage = options.lineage
     this.#keyspace = options.keyspace
+    this.#base = options.base
     this.#ids = options.ids
     this.#budgetMs = options.budgetMs
     this.#closing = options.closing
@@ -135,7 +133,7 @@ export class Outcomes {
     const { tip: key } = this.#keyspace
     const { kvs, header } = await this.#endpoints.ask(methods.range, { key }, limits)
     const [tip] = kvs
-    const until = parseRevision(tip?.mod_revision ?? checkedHeader(header).revision)
+    const until = this.#base.revision(tip?.mod_revision ?? checkedHeader(header).revision)
     if (until <= sentAfter) return undefined
     if (tip?.value.equals(id)) return until
     // If deletions have removed the tip, only the changes of all keys tell where it ends.
@@ -194,7 +192,7 @@ export class Outcomes {
     const limits = { until, signal }
     const before = this.#lineage.seen
     const response = await this.#endpoints.ask(methods.txn, { success }, limits, etcdDefaults.fenceHedgeMs)
-    const revision = parseRevision(checkedHeader(response.header).revision)
+    const revision = this.#base.revision(checkedHeader(response.header).revision)
     this.#lineage.saw(revision, before)
     this.#fence = laterRevision(this.#fence, revision)
     return revision
@@ -210,7 +208,7 @@ export class Outcomes {
     signal.addEventListener('abort', close, { once: true })
     try {
       const stream = await connection.watch(
-        { ...range, start_revision: after + 1 },
+        { ...range, start_revision: this.#base.raw(after) + 1 },
         { until: performance.now() + etcdDefaults.deadlineMs, signal },
       )
       silence = setTimeout(close, patienceMs)
@@ -223,7 +221,7 @@ export class Outcomes {
           throw new CallError(code, isCompacted ? 'compacted' : cancel_reason, connection.endpoint)
         }
         for (const { kv } of events) {
-          const revision = parseRevision(kv.mod_revision)
+          const revision = this.#base.revision(kv.mod_revision)
           const id = kv.key.equals(this.#keyspace.tip) ? kv.value.toString('hex') : ''
           if (ids.has(id)) found.set(id, revision)
           if (revision >= until) return found

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { parseRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import type { ICompare, IRequestOp, ITxnRequest, ITxnResponse } from 'etcd3'
+import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import type { ICompare, IKeyValue, IRequestOp, ITxnRequest, ITxnResponse } from 'etcd3'
 import { type Operation, storageLimits, type Transaction, type TransactionResult } from '../contract.ts'
+import type { Base } from './base.ts'
 import { Keyspace } from './keyspace.ts'
 import { checkedHeader, toKeyValue } from './messages.ts'
 
@@ -18,6 +19,12 @@ export class TransactionIds {
   }
 }
 
+/** How the store names keys and revisions in etcd. */
+interface Store {
+  readonly keyspace: Keyspace
+  readonly base: Base
+}
+
 /**
  * What a transaction does to the tip. `delete` is for a full etcd, which refuses every put: until the next put, every
  * revision of etcd counts as written.
@@ -25,12 +32,12 @@ export class TransactionIds {
 export type TipChange = 'put' | 'delete'
 
 /**
- * Encodes a transaction for etcd. One with operations also compares the fence, changes the tip, and reads the fence if it
- * is refused.
+ * Encodes a transaction for etcd. One with operations also compares the fence, changes the tip, and reads the fence and the
+ * base if it is refused.
  * @throws RangeError if the transaction exceeds `storageLimits` or touches the storage's own keys.
  */
 export function encodeTransaction(
-  keyspace: Keyspace,
+  { keyspace, base }: Store,
   transaction: Transaction,
   { id, fence }: { readonly id: Buffer; readonly fence: Revision },
   tip: TipChange,
@@ -38,19 +45,21 @@ export function encodeTransaction(
   const { compares, onSuccess, onFailure = [] } = transaction
   if (Math.max(compares.length, onSuccess.length) > storageLimits.transactionItems)
     throw new RangeError(`more than ${storageLimits.transactionItems} compares and operations`)
-  const compare = compares.map(({ key, modRevision }) => compareOf(keyspace.encode(key), modRevision))
+  const compare = compares.map(({ key, modRevision }) =>
+    compareOf(keyspace.encode(key), base.raw(modRevision)),
+  )
   const success = onSuccess.map(operation => encodeOperation(keyspace, operation))
   const failure = onFailure.map(key => ({ request_range: { key: keyspace.encode(key) } }))
   if (success.length > 0) {
-    compare.push(compareOf(keyspace.fence, fence))
+    compare.push(compareOf(keyspace.fence, base.raw(fence)))
     const { tip: key } = keyspace
     success.push(tip === 'put' ? { request_put: { key, value: id } } : { request_delete_range: { key } })
-    failure.push({ request_range: { key: keyspace.fence } })
+    failure.push({ request_range: { key: keyspace.fence } }, { request_range: { key: keyspace.base } })
   }
   return { compare, success, failure }
 }
 
-function compareOf(key: Buffer, modRevision: Revision): ICompare {
+function compareOf(key: Buffer, modRevision: number): ICompare {
   return { key, target: 'Mod', result: 'Equal', mod_revision: modRevision }
 }
 
@@ -64,20 +73,26 @@ function encodeOperation(keyspace: Keyspace, operation: Operation): IRequestOp {
   return { request_put: { key, value: Buffer.from(buffer, byteOffset, byteLength) } }
 }
 
-/** Decodes the response. `fence` is present if the transaction was refused, which the fence may have caused. */
+/**
+ * Decodes the response. `fence` is present if the transaction was refused, which the fence may have caused. A restore moves
+ * the fence when it changes the base, so a server that still uses the former base is refused.
+ * @throws WrongStoreError if the base has changed
+ */
 export function decodeTransaction(
+  { base }: Store,
   { onSuccess, onFailure = [] }: Transaction,
   { header, succeeded, responses }: ITxnResponse,
 ): { readonly result: TransactionResult; readonly fence?: Revision } {
-  const revision = parseRevision(checkedHeader(header).revision)
+  const revision = base.revision(checkedHeader(header).revision)
   if (succeeded) return { result: { succeeded: true, revision } }
-  const read = (at: number) => responses[at]?.response_range.kvs[0]
+  const read = (at: number): IKeyValue | undefined => responses[at]?.response_range.kvs[0]
   const pairs = onFailure.map((key, at) => {
     const pair = read(at)
-    return pair && toKeyValue(key, pair)
+    return pair && toKeyValue(base, key, pair)
   })
   const result: TransactionResult = { succeeded: false, revision, pairs }
   if (onSuccess.length === 0) return { result }
+  base.see(read(onFailure.length + 1))
   const fence = read(onFailure.length)
-  return { result, fence: fence === undefined ? zeroRevision : parseRevision(fence.mod_revision) }
+  return { result, fence: fence === undefined ? zeroRevision : base.revision(fence.mod_revision) }
 }

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
 import type { Logger } from '@setpoint/controller-runtime'
-import { parseRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { IEvent, IKeyValue, IRangeRequest, IRangeResponse, IWatchResponse } from 'etcd3'
 import { type Change, CompactedError, type WatchBatch, WrongStoreError } from '../contract.ts'
 import { backoffMs } from './backoff.ts'
+import type { Base } from './base.ts'
 import { CallError } from './call-error.ts'
 import { methods } from './client.ts'
 import type { Connection, WatchStream } from './connection.ts'
@@ -18,6 +19,7 @@ import type { CallLimits } from './unary-call.ts'
 export interface WatcherOptions {
   readonly endpoints: Endpoints
   readonly keyspace: Keyspace
+  readonly base: Base
   readonly prefix: string
   readonly after: Revision
   /**
@@ -57,7 +59,7 @@ export class Watcher {
   constructor(options: WatcherOptions) {
     this.#options = options
     this.#position = options.after
-    this.#tail = new PartialRevision(options.keyspace, Keyspace.coversOwn(options.prefix))
+    this.#tail = new PartialRevision(options.keyspace, options.base, Keyspace.coversOwn(options.prefix))
     this.#followsTip = Keyspace.coversOwn(options.prefix) && options.until === undefined
   }
 
@@ -89,7 +91,8 @@ export class Watcher {
 
   /** Watches over one connection until it fails or reaches `until`. */
   async *#stream(connection: Connection): AsyncGenerator<WatchBatch, void, undefined> {
-    const { keyspace, prefix, until, signal } = this.#options
+    const { keyspace, base, prefix, until, signal } = this.#options
+    if (!base.isKnown || this.#followsTip) await this.#checkBase(connection)
     const start = await this.#checkHistory(connection, this.#position)
     const end = await this.#end(connection)
     if (this.#position >= end) return
@@ -99,7 +102,7 @@ export class Watcher {
       {
         key,
         range_end: rangeEnd,
-        start_revision: this.#position + 1,
+        start_revision: base.rawInHistory(this.#position) + 1,
         prev_kv: until !== undefined,
         progress_notify: true,
         fragment: true,
@@ -116,7 +119,7 @@ export class Watcher {
         const batch = this.#receive(response, connection)
         if (!batch) continue
         silence.reading = false
-        if (isReplay(response.events, start)) await this.#checkHistory(connection, this.#position)
+        if (isReplay(response.events, base.raw(start))) await this.#checkHistory(connection, this.#position)
         this.#position = batch.revision
         this.#options.lineage.saw(batch.revision, zeroRevision)
         this.#noteTip()
@@ -134,13 +137,23 @@ export class Watcher {
     }
   }
 
+  /**
+   * Learns the base, or notices that a restore has changed it before the watch began. A later change is delivered.
+   * @throws WrongStoreError, CallError
+   */
+  async #checkBase(connection: Connection): Promise<void> {
+    const { base, signal } = this.#options
+    await base.read(request => connection.call(methods.range, request, probeLimits(signal)))
+  }
+
   /** Returns the revision to stop at: nothing comes after the last one written under our prefix. */
   async #end(connection: Connection): Promise<number> {
-    const { keyspace, until, signal } = this.#options
+    const { keyspace, base, until, signal } = this.#options
     if (until === undefined) return Number.POSITIVE_INFINITY
     const { kvs } = await connection.call(methods.range, { key: keyspace.tip }, probeLimits(signal))
     // Without a tip, as in a full etcd, there is a change at every revision, unless other programs write to this etcd.
-    return Math.min(until, Number(kvs[0]?.mod_revision ?? until))
+    const [tip] = kvs
+    return tip === undefined ? until : Math.min(until, base.revision(tip.mod_revision))
   }
 
   #receive(response: IWatchResponse, connection: Connection): WatchBatch | undefined {
@@ -157,15 +170,16 @@ export class Watcher {
     }
     // Responses to progress requests belong to no watcher, and overtake changes on older servers.
     if (response.watch_id === '-1') return undefined
-    const { tip } = this.#options.keyspace
+    const { base, keyspace } = this.#options
+    const { tip } = keyspace
     const lastTip = response.events.findLast(({ kv }) => kv.key.equals(tip))
     if (lastTip !== undefined) this.#tip = lastTip.type === 'Delete' ? undefined : lastTip.kv
     const last = response.events.at(-1)
     if (last === undefined) {
-      const revision = parseRevision(checkedHeader(response.header).revision)
+      const revision = base.revision(checkedHeader(response.header).revision)
       return revision > this.#position ? { changes: [], revision } : undefined
     }
-    const revision = parseRevision(last.kv.mod_revision)
+    const revision = base.revision(last.kv.mod_revision)
     const changes = this.#tail.join(response.events, revision, response.fragment)
     // More of the last revision of a fragment may follow.
     const whole = response.fragment ? toRevision(revision - 1) : revision
@@ -173,7 +187,7 @@ export class Watcher {
   }
 
   #cancelled(response: IWatchResponse, connection: Connection): Error {
-    const compacted = parseRevision(response.compact_revision)
+    const compacted = this.#options.base.revision(response.compact_revision)
     if (compacted > 0) {
       return new CompactedError(
         `the changes after revision ${this.#position} are compacted up to ${compacted}`,
@@ -194,10 +208,11 @@ export class Watcher {
    * `position`, its tip at `position` is that of another transaction.
    */
   async #checkHistory(connection: Connection, position: Revision): Promise<Revision> {
-    const { keyspace, lineage } = this.#options
+    const { keyspace, base, lineage } = this.#options
+    const revision = base.rawInHistory(position)
     let response: IRangeResponse
     try {
-      response = await this.#ask(connection, { key: keyspace.tip, revision: position })
+      response = await this.#ask(connection, { key: keyspace.tip, revision })
     } catch (error) {
       if (!(error instanceof CallError) || error.code !== status.OUT_OF_RANGE) throw error
       if (error.message.includes('future')) {
@@ -213,13 +228,13 @@ export class Watcher {
       const known = lineage.tip?.position === position ? lineage.tip.pair : undefined
       const [tip] = response.kvs
       // The tip of a fragment may belong to a revision after the position.
-      if (known && parseRevision(known.mod_revision) <= position && !tip?.value.equals(known.value)) {
+      if (known && base.revision(known.mod_revision) <= position && !tip?.value.equals(known.value)) {
         throw lineage.isReplaced(`it has other changes up to revision ${position}`)
       }
       this.#tip ??= tip
       this.#noteTip()
     }
-    return parseRevision(checkedHeader(response.header).revision)
+    return base.revision(checkedHeader(response.header).revision)
   }
 
   #noteTip(): void {
@@ -228,11 +243,11 @@ export class Watcher {
 
   /** Makes a linearizable read. @throws CallError, WrongStoreError */
   async #ask(connection: Connection, request: IRangeRequest): Promise<IRangeResponse> {
-    const { lineage, signal } = this.#options
+    const { base, lineage, signal } = this.#options
     // Taken before the request: a slow response may come after others that were sent later.
     const before = lineage.seen
     const response = await connection.call(methods.range, request, probeLimits(signal))
-    lineage.saw(parseRevision(checkedHeader(response.header).revision), before)
+    lineage.saw(base.revision(checkedHeader(response.header).revision), before)
     return response
   }
 }
@@ -244,7 +259,7 @@ function probeLimits(signal: AbortSignal): CallLimits {
 }
 
 /** Returns true if etcd read these events from its history. It sends live events one revision at a time. */
-function isReplay(events: readonly IEvent[], start: Revision): boolean {
+function isReplay(events: readonly IEvent[], start: number): boolean {
   const first = events[0]?.kv.mod_revision
   return first !== undefined && (Number(first) <= start || first !== events.at(-1)?.kv.mod_revision)
 }
@@ -252,11 +267,13 @@ function isReplay(events: readonly IEvent[], start: Revision): boolean {
 /** Converts etcd's events, and holds back the last revision of a fragment until it is complete. */
 class PartialRevision {
   readonly #keyspace: Keyspace
+  readonly #base: Base
   readonly #skipOwn: boolean
   #held: Change[] = []
 
-  constructor(keyspace: Keyspace, skipOwn: boolean) {
+  constructor(keyspace: Keyspace, base: Base, skipOwn: boolean) {
     this.#keyspace = keyspace
+    this.#base = base
     this.#skipOwn = skipOwn
   }
 
@@ -265,12 +282,19 @@ class PartialRevision {
     this.#held = []
   }
 
-  /** Returns the changes that these events complete. `last` is the revision of the last event. */
+  /**
+   * Returns the changes that these events complete. `last` is the revision of the last event.
+   * @throws WrongStoreError if a restore has changed the base
+   */
   join(events: readonly IEvent[], last: Revision, fragment: boolean): Change[] {
     const changes = this.#held
     this.#held = []
     for (const event of events) {
       if (this.#skipOwn && this.#isOwn(event.kv.key)) continue
+      if (this.#skipOwn && this.#base.owns(event.kv.key)) {
+        this.#base.see(event.kv)
+        continue
+      }
       changes.push(this.#change(event))
     }
     if (!fragment) return changes
@@ -284,7 +308,11 @@ class PartialRevision {
   }
 
   #change({ type, kv, prev_kv }: Omit<IEvent, 'prev_kv'> & { prev_kv: IEvent['prev_kv'] | null }): Change {
-    const { key, value, modRevision, createRevision } = toKeyValue(this.#keyspace.decode(kv.key), kv)
+    const { key, value, modRevision, createRevision } = toKeyValue(
+      this.#base,
+      this.#keyspace.decode(kv.key),
+      kv,
+    )
     const previous = prev_kv?.value
     return type === 'Delete'
       ? { key, revision: modRevision, value: undefined, previous, createRevision }

@@ -1,0 +1,27 @@
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { StoreFolderError } from './folder-error.ts'
+
+/** The folder of a new store, in that of the store that it will replace: a rename is atomic only on one file system. */
+export function replacementFolder(folder: string): string {
+  return join(folder, 'restore')
+}
+
+/**
+ * Refuses the folder of a store in which a restore was killed. The store is the old one, or an empty one where there was none;
+ * which of them is wanted is for a person to say.
+ * @throws StoreFolderError
+ */
+export function checkReplaced(folder: string): void {
+  const unfinished = replacementFolder(folder)
+  if (!existsSync(unfinished)) return
+  throw new StoreFolderError(
+    `a restore into ${folder} is not complete; run it again with --force, or remove ${unfinished} to go on with the store as it was before`,
+  )
+}
+
+/** Returns true if a folder has the file of a store. */
+export function holdsStore(folder: string): boolean {
+  const found = statSync(join(folder, 'store.mdb'), { throwIfNoEntry: false })
+  return found !== undefined && found.size > 0
+}
