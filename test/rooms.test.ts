@@ -15,6 +15,7 @@ const server: Plan = {
   'program-version.ts': 'package-folder.ts',
   log: '',
   storage: '',
+  // Whole stores, without the meaning of what they have.
   model: '',
   openapi: 'model package-folder.ts program-version.ts',
   scheduling: '',

@@ -1,9 +1,9 @@
 import { type CheckReport, checkDefaults, checkStore, type Finding, problems } from '../operations/index.ts'
 import { exitCodes } from './exit-codes.ts'
 import type { CheckOptions } from './flags-check.ts'
+import { interruption } from './interruption.ts'
 import { describeStore, withStore } from './open-store.ts'
 import { countOf, ProgressLine } from './progress-line.ts'
-import { untilInterrupted } from './until-interrupted.ts'
 
 /**
  * Checks a store, and prints what it finds as it finds it. The exit code is 1 if problems are left.
@@ -11,19 +11,18 @@ import { untilInterrupted } from './until-interrupted.ts'
  */
 export async function check({ store, repair, output }: CheckOptions): Promise<void> {
   const progress = new ProgressLine()
-  const report = await untilInterrupted(signal =>
-    withStore(store, storage =>
-      checkStore({
-        storage,
-        repair,
-        signal,
-        onFinding: finding => {
-          progress.clear()
-          if (output === 'text') process.stdout.write(lineOf(finding))
-        },
-        onProgress: keys => progress.show(`checked ${countOf(keys, 'key')}`),
-      }),
-    ),
+  const signal = interruption()
+  const report = await withStore(store, storage =>
+    checkStore({
+      storage,
+      repair,
+      signal,
+      onFinding: finding => {
+        progress.clear()
+        if (output === 'text') process.stdout.write(lineOf(finding))
+      },
+      onProgress: keys => progress.show(() => `checked ${countOf(keys, 'key')}`),
+    }),
   )
   progress.clear()
   process.stdout.write(

@@ -15,7 +15,25 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   status: 'say how servers, their store and plugins stand',
   check: 'walk the store, and say what is damaged or left over',
   purge: 'remove everything that an uninstalled plugin has left in the store',
+  backup: 'write all objects, at one version, to a file',
+  restore: 'replace the content of a store by that of a backup',
+  verify: 'check that a backup is whole, and say what it has',
 })
+
+/** In the order of the help. */
+const ownCommands = [
+  'serve',
+  'dev',
+  'token',
+  'service-account-token',
+  'kubeconfig',
+  'status',
+  'check',
+  'purge',
+  'backup',
+  'restore',
+  'verify',
+] as const
 
 export type Arguments =
   | { readonly command: 'serve'; readonly given: GivenFlags }
@@ -29,6 +47,11 @@ export type Arguments =
   | { readonly command: 'purge'; readonly given: GivenFlags; readonly group: string }
   /** `dir` is the working directory by default. */
   | { readonly command: 'dev'; readonly given: GivenFlags; readonly dir: string }
+  /** `-` for standard output. */
+  | { readonly command: 'backup'; readonly given: GivenFlags; readonly file: string }
+  /** A full backup, and the increments after it. */
+  | { readonly command: 'restore'; readonly given: GivenFlags; readonly files: readonly string[] }
+  | { readonly command: 'verify'; readonly given: GivenFlags; readonly files: readonly string[] }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Text that was asked for: help or the version. */
   | { readonly command: undefined; readonly text: string }
@@ -76,16 +99,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     .exitOverride()
     .version(`setpoint ${programVersion()}`, '--version', 'print the version')
     .helpOption('-h, --help', 'print this text')
-  for (const name of [
-    'serve',
-    'dev',
-    'token',
-    'service-account-token',
-    'kubeconfig',
-    'status',
-    'check',
-    'purge',
-  ] as const) {
+  for (const name of ownCommands) {
     const given = new Map<Flag, string[]>()
     const flags = flagsOf(name)
     const about = name === 'dev' ? sourcesOfDev : name === 'serve' ? sourcesWithFile : sources
@@ -103,10 +117,17 @@ export function readArguments(argv: readonly string[]): Arguments {
     if (name === 'dev') command.argument('[dir]', 'folder of the plugin', '.')
     if (name === 'service-account-token') command.argument('<account>', 'service account, as NAMESPACE/NAME')
     if (name === 'purge') command.argument('<group>', 'API group of the plugin, such as demo.example.com')
-    command.action((argument: string) => {
-      if (name === 'purge') result = { command: name, given, group: argument }
-      else if (name === 'dev') result = { command: name, given, dir: argument }
-      else if (name === 'service-account-token') result = { command: name, given, account: argument }
+    if (name === 'backup') command.argument('<file>', 'file to write; - for standard output')
+    if (name === 'restore' || name === 'verify')
+      command.argument('<file...>', 'a full backup, and the increments after it in their order')
+    command.action((argument: string | string[]) => {
+      const files = [argument].flat()
+      const [first = ''] = files
+      if (name === 'purge') result = { command: name, given, group: first }
+      else if (name === 'dev') result = { command: name, given, dir: first }
+      else if (name === 'service-account-token') result = { command: name, given, account: first }
+      else if (name === 'backup') result = { command: name, given, file: first }
+      else if (name === 'restore' || name === 'verify') result = { command: name, given, files }
       else result = { command: name, given }
     })
     for (const flag of flags) command.addOption(optionOf(flag, name, given))

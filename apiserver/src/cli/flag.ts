@@ -19,9 +19,12 @@ export type CommandName =
   | 'status'
   | 'check'
   | 'purge'
+  | 'backup'
+  | 'restore'
+  | 'verify'
 
-/** The commands that work on the store itself, without a server. */
-export const storeCommands = ['check', 'purge'] as const satisfies readonly CommandName[]
+/** The commands that work on the store itself. */
+export const storeCommands = ['check', 'purge', 'backup', 'restore'] as const satisfies readonly CommandName[]
 
 /** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
 export interface Flag {

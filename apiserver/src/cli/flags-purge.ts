@@ -1,20 +1,12 @@
 import { checkSubdomain, isReservedGroup } from '@setpoint/controller-runtime/api'
 import { value } from './flag.ts'
+import { backupFlags } from './flags-backup.ts'
 import type { Settings } from './flags-settings.ts'
 import { type StoreOptions, storeOptions } from './flags-store.ts'
 import { quote, readBoolean, UsageError } from './flags-values.ts'
 
 /** The flags of `setpoint purge`, besides those that it shares with other commands. */
 export const purgeFlags = Object.freeze({
-  dryRun: value({
-    name: 'dry-run',
-    placeholder: '',
-    default: 'false',
-    bare: 'true',
-    description: 'say what would be removed, and remove nothing',
-    commands: ['purge'],
-    read: readBoolean,
-  }),
   yes: value({
     name: 'yes',
     placeholder: '',
@@ -44,7 +36,7 @@ export function purgeOptions(settings: Settings, group: string, reservedDomain: 
     throw new UsageError(`${quote(group)} is not the API group of a plugin: a group ${problem}`)
   if (isReservedGroup(group, reservedDomain))
     throw new UsageError(`${group} is built in: only the groups of plugins can be purged`)
-  const dryRun = settings.value(purgeFlags.dryRun)
+  const dryRun = settings.value(backupFlags.dryRun)
   const yes = settings.value(purgeFlags.yes)
   if (dryRun && yes) throw new UsageError('--dry-run and --yes exclude each other')
   return { store: storeOptions(settings), group, reservedDomain, dryRun, yes }

@@ -3,6 +3,7 @@ import { builtInGroups } from '../security/access.ts'
 import { watchLimitDefaults } from '../watch/watch-limits.ts'
 import { type CommandName, type Flag, type ValueFlag, value } from './flag.ts'
 import { auditFlags } from './flags-audit.ts'
+import { backupFlags } from './flags-backup.ts'
 import { checkFlags } from './flags-check.ts'
 import {
   readAuthoritiesFile,
@@ -82,7 +83,7 @@ export const flags = Object.freeze({
     name: 'server-token-file',
     placeholder: 'FILE',
     description: 'file with the bearer token for --server; reloaded when it changes',
-    commands: ['serve', 'service-account-token', 'status'],
+    commands: ['serve', 'service-account-token', 'status', 'backup'],
     read: readSecretFile,
   }),
   serverCa: value({
@@ -90,7 +91,7 @@ export const flags = Object.freeze({
     placeholder: 'FILE',
     description:
       "CA certificates (PEM) for the API server's certificate; a process that keeps running reloads them when they change",
-    commands: ['serve', 'kubeconfig', 'service-account-token', 'status'],
+    commands: ['serve', 'kubeconfig', 'service-account-token', 'status', 'backup'],
     read: readAuthoritiesFile,
   }),
   token: value({
@@ -312,6 +313,7 @@ export const flags = Object.freeze({
   ...statusFlags,
   ...checkFlags,
   ...purgeFlags,
+  ...backupFlags,
   config: configFlag,
 })
 

@@ -739,12 +739,34 @@ describe('a bad command line', () => {
   })
 
   it('is refused for a command that does not exist, and for arguments', () => {
-    expect(() => parseCommandLine(['backup', 'x'], {})).toThrow(
-      "unknown command 'backup'; see `setpoint --help`",
+    expect(() => parseCommandLine(['export', 'x'], {})).toThrow(
+      "unknown command 'export'; see `setpoint --help`",
     )
     expect(() => parseCommandLine(['--listen', '127.0.0.1:1'], {})).toThrow("unknown option '--listen'")
     expect(refusal(['again'])).toContain("too many arguments for 'serve'")
     expect(refusal(['--', '--listen'])).toContain("too many arguments for 'serve'")
+  })
+})
+
+describe('setpoint backup', () => {
+  const origin = (argv: readonly string[], env = {}) => {
+    const line = parseCommandLine(['backup', 'a', ...argv], env)
+    return line.command === 'backup' ? line.options.origin : undefined
+  }
+
+  it('reads a server if one is named, also in the environment of a server with a store, or else the store', () => {
+    const env = { SETPOINT_ETCD_ENDPOINTS: 'a:1', SETPOINT_SERVER: 'http://a' }
+    expect(origin([], env)).toMatchObject({ kind: 'server', connection: { server: 'http://a' } })
+    expect(origin(['--data-dir', 'x'], { SETPOINT_SERVER: 'http://a' })).toMatchObject({ kind: 'store' })
+    expect(origin([])).toMatchObject({ kind: 'store', store: { kind: 'embedded' } })
+    expect(() => origin(['--server', 'http://a', '--data-dir', 'x'])).toThrow(
+      '--server and --data-dir exclude each other: give the server or its store',
+    )
+  })
+
+  it('needs a file, and a restore one that it can read twice', () => {
+    expect(() => parseCommandLine(['backup'], {})).toThrow("missing required argument 'file'")
+    expect(() => parseCommandLine(['restore', '-'], {})).toThrow('restore reads its files twice')
   })
 })
 

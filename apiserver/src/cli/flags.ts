@@ -5,6 +5,12 @@ import { readArguments } from './command-line.ts'
 import type { NewPlugin } from './create-command.ts'
 import { environmentName, type Flag } from './flag.ts'
 import { auditFlags, auditOptions } from './flags-audit.ts'
+import {
+  type BackupCommandOptions,
+  backupOptions,
+  type RestoreCommandOptions,
+  restoreOptions,
+} from './flags-backup.ts'
 import { type CheckOptions, checkOptions } from './flags-check.ts'
 import type { ReadFile } from './flags-files.ts'
 import { oidcFlags, oidcOptions } from './flags-oidc.ts'
@@ -56,6 +62,9 @@ export type CommandLine =
   | { readonly command: 'status'; readonly options: StatusOptions }
   | { readonly command: 'check'; readonly options: CheckOptions }
   | { readonly command: 'purge'; readonly options: PurgeOptions }
+  | { readonly command: 'backup'; readonly options: BackupCommandOptions }
+  | { readonly command: 'restore'; readonly options: RestoreCommandOptions }
+  | { readonly command: 'verify'; readonly files: readonly string[] }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
   | { readonly command: 'help'; readonly text: string }
@@ -87,6 +96,14 @@ export function parseCommandLine(
       command: parsed.command,
       options: purgeOptions(settings, parsed.group, settings.value(flags.reservedDomain)),
     }
+  if (parsed.command === 'backup')
+    return {
+      command: parsed.command,
+      options: backupOptions(settings, parsed.file, connectionOptions(settings)),
+    }
+  if (parsed.command === 'restore')
+    return { command: parsed.command, options: restoreOptions(settings, parsed.files) }
+  if (parsed.command === 'verify') return { command: parsed.command, files: parsed.files }
   const shared = {
     configFile: settings.configFile,
     settings: settings.inForce(),

@@ -4,8 +4,9 @@ import { parseCommandLine } from './flags.ts'
 import { UsageError } from './flags-values.ts'
 
 /**
- * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with a new plugin, what
- * a command about the store found, or one line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
+ * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with a new plugin,
+ * what a command about the store found, a backup or what one has, or
+ * one line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
  * the others start fast.
  */
 export async function main(argv: readonly string[]): Promise<void> {
@@ -35,6 +36,15 @@ export async function main(argv: readonly string[]): Promise<void> {
     } else if (commandLine.command === 'purge') {
       const { purge } = await import('./purge.ts')
       await purge(commandLine.options)
+    } else if (commandLine.command === 'backup') {
+      const { backup } = await import('./backup.ts')
+      await backup(commandLine.options)
+    } else if (commandLine.command === 'restore') {
+      const { restore } = await import('./restore.ts')
+      await restore(commandLine.options)
+    } else if (commandLine.command === 'verify') {
+      const { verify } = await import('./restore.ts')
+      await verify(commandLine.files)
     } else if (commandLine.command === 'create') {
       const { createPlugin } = await import('./create-plugin.ts')
       process.stdout.write(await createPlugin(commandLine.plugin))

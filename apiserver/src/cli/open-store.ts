@@ -1,48 +1,44 @@
-import { silentLogger } from '@setpoint/controller-runtime/internal'
 import { programVersion } from '../program-version.ts'
-import { WatchedFiles } from '../security/index.ts'
-import { checkFormat, type Storage } from '../storage/index.ts'
-import { CertificateValidity } from './certificate-validity.ts'
-import { etcdCertificates } from './etcd-certificates.ts'
-import { etcdLogin } from './etcd-login.ts'
-import type { StoreOptions } from './flags-store.ts'
+import type { EtcdStorageOptions } from '../storage/etcd/index.ts'
+import { checkFormat, type Replacement, type ReplacementOptions, type Storage } from '../storage/index.ts'
+import { passwordIn } from './flags-files.ts'
+import type { EtcdStoreOptions, StoreOptions } from './flags-store.ts'
+
+/** The store as the commands use it that run once: without metrics, and without reloading files. */
 
 /**
- * Gives a command the store that servers have written, and closes it afterwards. Never creates a store.
- * @throws StoreLockedError if a server has the embedded store open; StoreFolderError; StoreFormatError; the error of `use`
+ * Opens the store that servers have written. Never creates one.
+ * @throws StoreLockedError if a server has the embedded store open; StoreFolderError; StoreFormatError
  */
-export async function withStore<T>(store: StoreOptions, use: (storage: Storage) => Promise<T>): Promise<T> {
-  const files = new WatchedFiles()
-  const validity = new CertificateValidity(silentLogger)
-  const storage = await open(store, files, validity)
+export async function openStore(store: StoreOptions): Promise<Storage> {
+  const storage = await open(store)
   try {
     await checkFormat(storage, programVersion())
+    return storage
+  } catch (error) {
+    await storage.close()
+    throw error
+  }
+}
+
+/** Gives a command the store, and closes it afterwards. @throws as `openStore`; the error of `use` */
+export async function withStore<T>(store: StoreOptions, use: (storage: Storage) => Promise<T>): Promise<T> {
+  const storage = await openStore(store)
+  try {
     return await use(storage)
   } finally {
-    files.close()
-    validity.close()
     await storage.close()
   }
 }
 
-async function open(
-  store: StoreOptions,
-  files: WatchedFiles,
-  validity: CertificateValidity,
-): Promise<Storage> {
-  if (store.kind === 'embedded') {
-    const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
-    return openEmbeddedStorage({ dataDir: store.dataDir, create: false })
+/** Begins to replace the content of a store, which need not exist. @throws StoreNotEmptyError, StoreLockedError */
+export async function replaceStore(store: StoreOptions, options: ReplacementOptions): Promise<Replacement> {
+  if (store.kind === 'etcd') {
+    const { replaceEtcdStore } = await import('../storage/etcd/index.ts')
+    return replaceEtcdStore(etcdOptions(store), options)
   }
-  const { openEtcdStorage } = await import('../storage/etcd/index.ts')
-  const watched = { files, validity, log: silentLogger }
-  const { endpoints, prefix, tls } = store
-  return openEtcdStorage({
-    endpoints,
-    prefix,
-    tls: etcdCertificates(tls, watched),
-    auth: etcdLogin(store, watched),
-  })
+  const { replaceEmbeddedStore } = await import('../storage/embedded/index.ts')
+  return replaceEmbeddedStore({ dataDir: store.dataDir }, options)
 }
 
 /** Names the store for people. */
@@ -50,4 +46,30 @@ export function describeStore(store: StoreOptions): string {
   return store.kind === 'embedded'
     ? `the store in ${store.dataDir}`
     : `${store.prefix} in etcd at ${store.endpoints.join(', ')}`
+}
+
+async function open(store: StoreOptions): Promise<Storage> {
+  if (store.kind === 'etcd') {
+    const { openEtcdStorage } = await import('../storage/etcd/index.ts')
+    return openEtcdStorage(etcdOptions(store))
+  }
+  const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
+  return openEmbeddedStorage({ dataDir: store.dataDir, create: false })
+}
+
+function etcdOptions({ endpoints, prefix, tls, credentials }: EtcdStoreOptions): EtcdStorageOptions & {
+  readonly prefix: string
+} {
+  const { ca, cert, key } = tls
+  const pem = (file: { readonly text: string } | undefined) => file && Buffer.from(file.text)
+  const hasTls = ca !== undefined || cert !== undefined
+  return {
+    endpoints,
+    prefix,
+    tls: hasTls ? { ca: pem(ca), cert: pem(cert), key: pem(key) } : undefined,
+    auth: credentials && {
+      user: credentials.username,
+      password: credentials.passwordFile ? passwordIn(credentials.passwordFile.text) : credentials.password,
+    },
+  }
 }

@@ -18,9 +18,9 @@ function at(isTTY: boolean) {
 
 it('progress replaces one line of a terminal, and leaves none behind', () => {
   const { line, pass, text } = at(true)
-  line.show('too early')
+  line.show(() => 'too early')
   pass(progressDefaults.terminalMs)
-  line.show('1 key')
+  line.show(() => '1 key')
   line.clear()
   line.clear()
   expect(text()).toBe('\r\x1b[K1 key\r\x1b[K')
@@ -29,9 +29,9 @@ it('progress replaces one line of a terminal, and leaves none behind', () => {
 it('progress is a line now and then where there is no terminal', () => {
   const { line, pass, text } = at(false)
   pass(progressDefaults.terminalMs)
-  line.show('too early')
+  line.show(() => 'too early')
   pass(progressDefaults.linesMs)
-  line.show(countOf(1_204, 'key'))
+  line.show(() => countOf(1_204, 'key'))
   line.clear()
   expect(text()).toBe('1,204 keys\n')
 })

@@ -22,13 +22,14 @@ export class ProgressLine {
     this.#shownAt = clock.monotonic()
   }
 
-  /** Shows a text, unless another one was shown just before. */
-  show(text: string): void {
+  /** Shows a text, unless another one was shown just before. @param make makes the text, only if it is shown */
+  show(make: () => string): void {
     const { terminalMs, linesMs } = progressDefaults
     const now = this.#clock.monotonic()
     if (now - this.#shownAt < (this.#output.isTTY ? terminalMs : linesMs)) return
     this.#shownAt = now
     this.#isShown = this.#output.isTTY
+    const text = make()
     this.#output.write(this.#output.isTTY ? `\r\x1b[K${text}` : `${text}\n`)
   }
 

@@ -14,16 +14,17 @@ import {
 import type { Storage } from '../storage/index.ts'
 import { exitCodes } from './exit-codes.ts'
 import type { PurgeOptions } from './flags-purge.ts'
+import { interruption } from './interruption.ts'
 import { describeStore, withStore } from './open-store.ts'
 import { countOf, ProgressLine } from './progress-line.ts'
-import { untilInterrupted } from './until-interrupted.ts'
 
 /**
  * Removes what the store has of a group, after a question. Says before what is there, and afterwards what is gone.
  * @throws the errors of the store, or GroupServedError if a server may serve the group
  */
 export async function purge(options: PurgeOptions): Promise<void> {
-  await untilInterrupted(signal => withStore(options.store, storage => purgeIn(storage, options, signal)))
+  const signal = interruption()
+  await withStore(options.store, storage => purgeIn(storage, options, signal))
 }
 
 async function purgeIn(storage: Storage, options: PurgeOptions, signal: AbortSignal): Promise<void> {
@@ -33,7 +34,7 @@ async function purgeIn(storage: Storage, options: PurgeOptions, signal: AbortSig
     storage,
     group,
     signal,
-    onProgress: keys => progress.show(`counting: ${countOf(keys, 'key')}`),
+    onProgress: keys => progress.show(() => `counting: ${countOf(keys, 'key')}`),
   })
   const plugins = await pluginsOfGroup(storage, { group, reservedDomain, signal })
   // No server has the embedded store open, so these plugins run nowhere.
@@ -66,7 +67,7 @@ async function purgeIn(storage: Storage, options: PurgeOptions, signal: AbortSig
       signal,
       onProgress: removed => {
         keys = removed
-        progress.show(`removing: ${countOf(removed, 'key')}`)
+        progress.show(() => `removing: ${countOf(removed, 'key')}`)
       },
     })
     await removePluginObjects(storage, removable, signal)

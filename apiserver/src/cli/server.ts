@@ -13,6 +13,7 @@ import {
   Metrics,
   StorageMetrics,
 } from '../metrics/index.ts'
+import { backupStream } from '../operations/index.ts'
 import { installedSources, type Plugins, type ReloadOutcome, ServedKinds } from '../plugins/index.ts'
 import { programVersion } from '../program-version.ts'
 import { assembleRooms, type ServerRooms } from '../rooms.ts'
@@ -133,6 +134,7 @@ export async function startServer(
     explainFault,
     basePath,
     settings,
+    backup: options => backupStream(storage, { program: programVersion(), now: Date.now(), ...options }),
     slowRequestMs: options.slowRequestMs,
     tls: options.tls && {
       cert: options.tls.cert.text,

@@ -27,13 +27,14 @@ import { systemRoutes } from './middleware/system-routes.ts'
 import { target } from './middleware/target.ts'
 import { tracing } from './middleware/tracing.ts'
 import { watches } from './middleware/watches.ts'
+import type { OperationsRoutesParts } from './operations-routes.ts'
 import type { Paths } from './paths.ts'
 import type { Middleware } from './request-state.ts'
 import type { ResourceApi } from './resource-api.ts'
 import type { SlowRequests } from './slow-requests.ts'
 import type { WatchApi } from './watch-api.ts'
 
-interface ChainParts extends IssuerRoutesParts {
+interface ChainParts extends IssuerRoutesParts, OperationsRoutesParts {
   readonly connections: Connections
   readonly paths: Paths
   readonly models: ModelRegistry

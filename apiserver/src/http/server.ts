@@ -29,6 +29,7 @@ import { type ExplainFault, toApiError } from './error-response.ts'
 import { HandshakeResponse } from './handshake-response.ts'
 import type { Health } from './health.ts'
 import type { IssuerRoutesParts } from './issuer-routes.ts'
+import type { OperationsRoutesParts } from './operations-routes.ts'
 import { Paths } from './paths.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { SlowRequests } from './slow-requests.ts'
@@ -38,7 +39,7 @@ import { servedTypes } from './write-parameters.ts'
 
 const secureDefaults = Object.freeze({ minVersion: 'TLSv1.2' } as const)
 
-interface ApiServerParts extends IssuerRoutesParts {
+interface ApiServerParts extends IssuerRoutesParts, OperationsRoutesParts {
   readonly models: ModelRegistry
   readonly api: ResourceApi
   readonly routes: CustomRoutes

@@ -8,8 +8,8 @@ export const slowRequestDefaults = Object.freeze({
 })
 
 /**
- * Logs requests that took longer than a time, with where it went. Leaves out watches, and profiles, which take long on
- * purpose. The values of parameters are left out, because they may be secret. The log bounds how many lines are written.
+ * Logs requests that took longer than a time, with where it went. Leaves out watches, and profiles and backups, which take long
+ * on purpose. The values of parameters are left out, because they may be secret. The log bounds how many lines are written.
  */
 export class SlowRequests {
   readonly #log: Logger
@@ -25,7 +25,7 @@ export class SlowRequests {
   check(ctx: Context, ms: number, code: number | undefined): void {
     if (ms < this.#thresholdMs) return
     const { record, caller, path, target }: Partial<RequestState> = ctx.state
-    if (record === undefined || record.verb === 'WATCH' || path?.startsWith('/debug/')) return
+    if (record === undefined || record.verb === 'WATCH' || path?.match(longPaths)) return
     const { queueMs, bodyMs, storeMs } = record
     this.#log.warn(
       {
@@ -44,6 +44,9 @@ export class SlowRequests {
     )
   }
 }
+
+/** What takes long on purpose. */
+const longPaths = /^\/(debug|operations)\//
 
 /** Returns the names of the parameters in a query, or undefined if there are none. */
 function namesOf(query: string): string | undefined {

@@ -38,14 +38,15 @@ export async function checkFormat(
 ): Promise<boolean> {
   const { pair } = await storage.get(formatKey, options)
   if (pair === undefined) return false
-  const { version, by } = read(pair.value)
+  const { version, by } = formatIn(pair.value)
   if (version !== undefined && version <= storeFormat) return true
   throw new StoreFormatError(
     `the store has format ${version ?? pair.value.toString().slice(0, 80)}, written by Setpoint ${by}. This is Setpoint ${program}, which reads formats up to ${storeFormat}: start Setpoint ${by} or newer, or restore a backup from before that upgrade`,
   )
 }
 
-function read(value: Buffer): { readonly version: number | undefined; readonly by: string } {
+/** Reads the value of the key. The version is undefined if it is in a form that this program does not know. */
+export function formatIn(value: Buffer): { readonly version: number | undefined; readonly by: string } {
   let content: unknown
   try {
     content = JSON.parse(value.toString())

@@ -5,6 +5,7 @@ import {
   Discovery,
   type DiscoveryDocument,
 } from '../../kubernetes/index.ts'
+import type { Logger } from '../../log/index.ts'
 import type { ModelRegistry } from '../../model/index.ts'
 import type { ApiDocuments } from '../../openapi/index.ts'
 import { negotiate } from '../accept.ts'
@@ -15,19 +16,25 @@ import { MethodNotAllowedError } from '../error-response.ts'
 import { addHealthRoutes, type HealthRoutesParts } from '../health-routes.ts'
 import { addIssuerRoutes, type IssuerRoutesParts } from '../issuer-routes.ts'
 import { addOpenApiRoutes } from '../openapi-routes.ts'
+import { addOperationsRoutes, type OperationsRoutesParts } from '../operations-routes.ts'
 import { checkTimeout } from '../query-parameters.ts'
 import { nothingServed } from '../request-info.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
 import { versionInfo } from '../version-info.ts'
 
-interface SystemRoutesParts extends HealthRoutesParts, DebugRoutesParts, IssuerRoutesParts {
+interface SystemRoutesParts
+  extends HealthRoutesParts,
+    DebugRoutesParts,
+    IssuerRoutesParts,
+    OperationsRoutesParts {
+  readonly log: Logger
   readonly models: ModelRegistry
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
 }
 
 /**
- * Serves discovery, API documents, health, metrics, the issuer's keys and what administrators look at, and rejects all other
+ * Serves discovery, API documents, health, metrics, the issuer's keys, backups and what administrators look at, and rejects all other
  * paths.
  */
 export function systemRoutes(parts: SystemRoutesParts): Middleware {
@@ -40,6 +47,7 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
   }
   addHealthRoutes(router, parts)
   addDebugRoutes(router, parts)
+  addOperationsRoutes(router, parts)
   router.get('/version', (ctx: Context) => {
     ctx.set('content-type', 'application/json')
     ctx.body = JSON.stringify(versionInfo())
