@@ -5,7 +5,8 @@
  * folder (`.cache/etcd` at the repository root, or `etcd` in `SETPOINT_CACHE_DIR`), which needs no root.
  *
  * `findNewerEtcd` finds etcd 3.5 in the same way: `ETCD_NEWER_BIN`, then the package of Debian 13, whose binary also
- * runs on Debian 12. `findEtcdutl` finds the program `etcdutl` next to it.
+ * runs on Debian 12. `findEtcdutl` finds the program `etcdutl` next to it. `findEtcdctl` finds `etcdctl` 3.5: `ETCDCTL_BIN`, the PATH,
+ * then Debian 13's package `etcd-client`.
  *
  * As a program it prints the path: `node scripts/etcd.mjs`, or `node scripts/etcd.mjs --newer`.
  */
@@ -51,6 +52,17 @@ export async function findEtcdutl() {
   const path = join(dirname(await realpath(etcd)), 'etcdutl')
   if (await isExecutable(path)) return path
   throw new Error(`No etcdutl found next to ${etcd}. Set ETCD_NEWER_BIN to the etcd of a whole release.`)
+}
+
+/**
+ * Returns the path of `etcdctl`.
+ * @returns {Promise<string>}
+ * @throws {Error} saying what to set, if there is none
+ */
+export async function findEtcdctl() {
+  const advice = 'Set ETCDCTL_BIN to an etcdctl binary (3.5 or newer), or put `etcdctl` on PATH.'
+  const client = { package: 'etcd-client', program: 'etcdctl', folder: 'etcd-client', release: 'trixie' }
+  return (await installedBinary('ETCDCTL_BIN', 'etcdctl', advice)) ?? debianProgram(client, advice)
 }
 
 if (process.argv[1] && (await realpath(process.argv[1]).catch(() => '')) === fileURLToPath(import.meta.url)) {

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { dump, load } from 'js-yaml'
@@ -42,6 +42,16 @@ it('each alert fires when it should, with the text that it should, and not other
   const { code, output } = await promtool(folder, 'test', 'rules', 'alerts.test.yaml')
   expect(output).not.toContain('FAILED')
   expect(code, output).toBe(0)
+})
+
+it('each alert links to a runbook, and the index by symptom has every runbook', async () => {
+  const root = new URL('../', import.meta.url)
+  const index = await readFile(new URL('docs/operations/README.md', root), 'utf8')
+  const pages = await readdir(new URL('docs/operations/runbooks/', root))
+  const links = rules.map(({ annotations }) => textOf(fieldsOf(annotations).runbook_url))
+  const paths = pages.map(page => `docs/operations/runbooks/${page}`)
+  expect(links.filter(link => !paths.includes(link))).toEqual([])
+  expect(pages.filter(page => !index.includes(`(runbooks/${page})`))).toEqual([])
 })
 
 it('no alert is left out of these tests', () => {

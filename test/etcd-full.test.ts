@@ -7,7 +7,7 @@ import { itemsOf } from './support/kinds.ts'
 import { startServer } from './support/server.ts'
 import { copyFixture } from './support/worlds.ts'
 
-/** docs/operations/etcd-down.md, "When it is full": what works, what the server says, and the way out. */
+/** docs/operations/runbooks/etcd-full.md: what works, what the server says, and the way out. */
 
 it('a full etcd serves reads and deletions on every server, says that it is full, and takes writes after the documented steps', async () => {
   const etcd = await startEtcd({ binary: await findNewerEtcd(), unsafeNoFsync: true, flags: smallQuota })

@@ -70,6 +70,7 @@ describe('the dashboard and the alerts', () => {
   let folders: readonly string[] = []
   let etcd: EtcdProcess | undefined
   const servers: ServerProcess[] = []
+  let scraped: string
   let exported: Metrics
   let known: Metrics
   let prometheus: Prometheus
@@ -106,7 +107,8 @@ describe('the dashboard and the alerts', () => {
     // Sizes are read in the background.
     await eventually(async () => {
       const texts = await Promise.all(apis.map(api => api.get('/metrics')))
-      exported = readMetrics(texts.map(({ text }) => text).join('\n'))
+      scraped = texts.map(({ text }) => text).join('\n')
+      exported = readMetrics(scraped)
       for (const name of ['setpoint_storage_quota_bytes', 'setpoint_storage_disk_free_bytes'])
         expect(texts.map(({ text }) => text).join()).toMatch(new RegExp(`^${name} \\d`, 'm'))
     })
@@ -177,6 +179,16 @@ describe('the dashboard and the alerts', () => {
     const on = (await prometheus.rules()).filter(({ state }) => state !== 'inactive').map(({ name }) => name)
     // The certificates are valid for two days, and the plugin ships a document with a fault.
     expect(new Set(on)).toEqual(new Set(['SetpointCertificateExpiresSoon', 'SetpointPluginProblems']))
+  })
+
+  it('a counter of which a single increase matters begins at 0, because Prometheus does not see its first value', () => {
+    for (const series of [
+      'apiserver_storage_consistency_checks_total{resource="gadgets.demo.example.com",status="failure"}',
+      'apiserver_flowcontrol_rejected_requests_total{priority_level="writes",flow_schema="users",reason="time-out"}',
+      'apiserver_audit_error_total{plugin="log"}',
+      'setpoint_log_lines_dropped_total{reason="buffer_full"}',
+    ])
+      expect(scraped).toContain(`${series} 0\n`)
   })
 
   it('the dashboard needs no labels but those that Prometheus adds', () => {
