@@ -413,6 +413,16 @@ describe('a run', () => {
     expect(found(run, 15)).toEqual(['reliable: late'])
   })
 
+  it('may give a value again to an object that lost it in a gap', () => {
+    const run = goodRun()
+    const connections = [
+      from('present', 0, bookmark(9, true), event('ADDED', a10), gone(12)),
+      from('present', 13, event('ADDED', a11), bookmark(13, true), event('MODIFIED', thing('a', 14, 'red', 'a-4'))),
+    ]
+    const watchers = [{ name: 'witness', selects: () => true, witness: true, connections }]
+    expect(checkRun({ ...run.log, writes: [], lists: [], watchers, otherWriters: true })).toEqual([])
+  })
+
   it('without a witness cannot be checked', () => {
     const run = goodRun()
     expect(() => checkRun({ ...run.log, watchers: run.log.watchers.slice(1) })).toThrow(/witness/)

@@ -13,8 +13,9 @@ export function checkUniqueValues({ uniqueOf }: RunLog, truth: Truth): Violation
     for (const value of uniqueOf(after)) {
       const holder = holders.get(value)
       holders.set(value, name)
+      if (holder === undefined || holder === name) continue
       // It may have lost the value in a gap of the history.
-      const other = holder === undefined ? undefined : truth.stateAt(version).get(holder)
+      const other = truth.stateAt(version).get(holder)
       if (other === undefined || !uniqueOf(other).includes(value)) continue
       const message = `version ${version} gave ${value} to ${name}, while ${holder} of version ${other.metadata.version} had it`
       violations.push({ guarantee: 'unique value', seenBy: undefined, message })
