@@ -46,6 +46,28 @@ describe('the judgement of a run', () => {
     expect((heap?.trend?.perHour ?? 0) / mebi).toBeCloseTo(30, 1)
   })
 
+  it('accepts memory that follows the rate of writes, and finds what grows besides', () => {
+    // Twice the rate from minute 40 to 45, so that the changes of the last five minutes rise and fall.
+    const writes = (minute: number) => 1_000 * (minute + Math.min(5, Math.max(0, minute - 40)))
+    const recent = (minute: number) => writes(minute) - (minute < 5 ? 0 : writes(minute - 5))
+    const following = (minute: number) => ({
+      writes: writes(minute),
+      heap: 40 * mebi + 6_000 * recent(minute),
+    })
+    expect(violations(hour(following))).toEqual([])
+    const growing = (minute: number) => {
+      const reading = following(minute)
+      return { ...reading, heap: reading.heap + minute * mebi }
+    }
+    expect(violations(hour(growing))).toEqual(['heap'])
+  })
+
+  it('does not judge memory if the rate of writes rises all the time', () => {
+    const rising = (minute: number) => ({ writes: 50 * minute ** 2, heap: (40 + minute) * mebi })
+    const [heap] = judge(hour(rising), 'etcd')
+    expect(heap).toMatchObject({ isViolation: false, verdict: expect.stringContaining('not judged') })
+  })
+
   it('judges no memory of a process that has just started', () => {
     const readings = hour(minute => ({ startedAt: minute < 53 ? 1 : 2, heap: minute * mebi }))
     expect(judged(readings)).toEqual(['file'])

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Inspected } from '../support/inspector.ts'
 import type { Store } from '../support/worlds.ts'
-import { type Trend, trendOf } from './trend.ts'
+import { type Point, type Trend, trendOf } from './trend.ts'
 
 const minuteMs = 60_000
 const mebi = 1024 * 1024
@@ -13,12 +13,16 @@ export const footprintDefaults = Object.freeze({
   readings: 180,
   /** Milliseconds before a reading is given up, as while the server is away. */
   patienceMs: 10_000,
-  /** Milliseconds after a server's start until its memory counts: the caches keep changes for five minutes. */
+  /** Milliseconds that the caches keep changes. */
+  historyMs: 5 * minuteMs,
+  /** Milliseconds after a server's start until its memory counts: the history is full, and the program warm. */
   warmUpMs: 5.5 * minuteMs,
   /** Changes after which the embedded store's history no longer grows. */
   historyRevisions: 100_000,
   /** Milliseconds that a trend must cover to be judged. */
   leastMs: 2 * minuteMs,
+  /** A trend is not judged if time explains more than this share of the variance of the load. */
+  mostConfusion: 0.8,
   /** A trend is flat if it rises by no more than this share of the mean, or these bytes. */
   allowedShare: 0.1,
   allowedBytes: 8 * mebi,
@@ -130,35 +134,46 @@ export class Footprint {
   }
 }
 
-/** Judges the second half of a run: memory must be flat and the file bounded. */
+/**
+ * Judges the second half of a run: memory must be flat and the file bounded. The changes that the caches keep follow the rate of
+ * writes, so memory is flat if it does not rise by more than that rate explains.
+ */
 export function judge(readings: readonly Reading[], store: Store): Judgement[] {
-  const { warmUpMs, historyRevisions } = footprintDefaults
+  const { warmUpMs, historyMs, historyRevisions } = footprintDefaults
   const half = (readings.at(-1)?.atMs ?? 0) / 2
   const process = readings.findLastIndex(
     ({ startedAt }, n) => n === 0 || readings[n - 1]?.startedAt !== startedAt,
   )
   const warm = (readings[process]?.atMs ?? 0) + warmUpMs
-  const ofMemory = readings.filter(({ atMs }) => atMs >= Math.max(half, warm))
-  const ofFile = readings.filter(
-    ({ atMs, writes }) => atMs >= half && (store === 'etcd' || writes >= historyRevisions),
-  )
+  const writesBefore = (ms: number) => readings.findLast(({ atMs }) => atMs <= ms)?.writes ?? 0
+  const recentWrites = ({ atMs, writes }: Reading) => writes - writesBefore(atMs - historyMs)
+  const ofMemory = (what: 'heap' | 'resident') => {
+    const points = readings
+      .filter(({ atMs }) => atMs >= Math.max(half, warm))
+      .map(reading => ({ atMs: reading.atMs, value: reading[what], load: recentWrites(reading) }))
+    return judgementOf(what, points, 'the process was not warm for long enough')
+  }
+  const ofFile = readings.flatMap(({ atMs, writes, file: value }) => {
+    const counts = atMs >= half && (store === 'etcd' || writes >= historyRevisions)
+    return counts && value !== undefined ? [{ atMs, value, load: 0 }] : []
+  })
   return [
-    judgementOf('heap', ofMemory, 'the process was not warm for long enough'),
-    judgementOf('resident', ofMemory, 'the process was not warm for long enough'),
+    ofMemory('heap'),
+    ofMemory('resident'),
     judgementOf('file', ofFile, "the store's history was not full for long enough"),
   ]
 }
 
-function judgementOf(what: Judgement['what'], readings: readonly Reading[], otherwise: string): Judgement {
-  const { leastMs, allowedShare, allowedBytes } = footprintDefaults
-  const points = readings.flatMap(reading => {
-    const value = reading[what]
-    return value === undefined ? [] : [{ atMs: reading.atMs, value }]
-  })
+function judgementOf(what: Judgement['what'], points: readonly Point[], otherwise: string): Judgement {
+  const { leastMs, mostConfusion, allowedShare, allowedBytes } = footprintDefaults
   const coveredMs = (points.at(-1)?.atMs ?? 0) - (points[0]?.atMs ?? 0)
   if (coveredMs < leastMs)
     return { what, trend: undefined, verdict: `not judged: ${otherwise}`, isViolation: false }
   const trend = trendOf(points)
+  if (trend.confusion > mostConfusion) {
+    const verdict = 'not judged: the rate of writes rose or fell all the time'
+    return { what, trend, verdict, isViolation: false }
+  }
   const allowed = Math.max(trend.mean * allowedShare, allowedBytes)
   const isViolation = trend.rise > allowed
   const rose = `${inMebi(trend.rise)} MiB in ${Math.round(trend.durationMs / minuteMs)} min, allowed ${inMebi(allowed)}`
@@ -181,10 +196,10 @@ export function tableOf({ readings, judgements }: Measured): string {
       return `| ${[minute, inMebi(heap), inMebi(resident), inMebi(file), writes].join(' | ')} |`
     }),
     '',
-    '| what | mean (MiB) | slope (MiB per hour) | verdict |',
-    '|---|---|---|---|',
+    '| what | mean (MiB) | slope (MiB per hour) | bytes per write of the last 5 min | verdict |',
+    '|---|---|---|---|---|',
     ...judgements.map(({ what, trend, verdict }) => {
-      return `| ${[what, inMebi(trend?.mean), inMebi(trend?.perHour), verdict].join(' | ')} |`
+      return `| ${[what, inMebi(trend?.mean), inMebi(trend?.perHour), Math.round(trend?.perLoad ?? 0), verdict].join(' | ')} |`
     }),
   ].join('\n')
 }
