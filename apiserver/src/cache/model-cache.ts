@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import { type ObjectKey, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
 import type { ConversionError, ServedModel, ServedVersion } from '../model/index.ts'
-import type { Change, KeyValue } from '../storage/index.ts'
+import { type Change, type KeyValue, StoreUnavailableError, undecrypted } from '../storage/index.ts'
 import { ConvertedViews } from './converted-views.ts'
 import { type Entry, keyOfEntry } from './entry.ts'
 import { decodeEntry, entryDefaults, type IndexProblem } from './entry-codec.ts'
@@ -15,6 +15,13 @@ interface CacheObserver {
   changed(event: CacheEvent): void
   /** The cache was replaced and its history lost: watches of it must end. */
   reset(): void
+}
+
+/** A stored value that could not be decrypted or decoded. */
+export interface UnreadableValue {
+  readonly revision: Revision
+  /** A clause about the value, such as `is malformed`. */
+  readonly problem: string
 }
 
 /** The objects of one model with their indexes and recent changes. Only the log follower writes to it. */
@@ -31,8 +38,7 @@ export class ModelCache {
   #loading: Entry[] = []
   readonly #observers = new Set<CacheObserver>()
   readonly #problems = new Map<ObjectKey, readonly IndexProblem[]>()
-  /** Revisions of the stored values that could not be decoded. */
-  readonly #unreadable = new Map<ObjectKey, Revision>()
+  readonly #unreadable = new Map<ObjectKey, UnreadableValue>()
   #problemsChanged: () => void = () => {}
   readonly #onCorrupt: (key: string, error: unknown) => void
 
@@ -79,8 +85,8 @@ export class ModelCache {
     return this.#problems
   }
 
-  /** Revisions of the stored values that could not be decoded, by key. They are not in `store`. */
-  get unreadable(): ReadonlyMap<ObjectKey, Revision> {
+  /** The stored values that could not be decrypted or decoded, by key. They are not in `store`. */
+  get unreadable(): ReadonlyMap<ObjectKey, UnreadableValue> {
     return this.#unreadable
   }
 
@@ -95,8 +101,8 @@ export class ModelCache {
   }
 
   /** Loads the next object, in the order of keys. It becomes visible with `finishLoading`. */
-  load({ key, value, modRevision }: KeyValue): void {
-    const entry = this.#decode(key, value, modRevision)
+  load(pair: KeyValue): void {
+    const entry = this.#decode(pair.key, pair, pair.modRevision)
     if (entry !== undefined) this.#loading.push(entry)
   }
 
@@ -110,12 +116,15 @@ export class ModelCache {
   /**
    * Applies one change of the log. Skips a change that has been applied already.
    * @throws what an observer throws, once all have been notified. That observer may have missed the change.
+   *   StoreUnavailableError, before anything is changed, if the value cannot be decrypted now
    */
   apply(change: Change): void {
     if (change.revision <= this.#revision) return
+    if (change.failure instanceof StoreUnavailableError) throw change.failure
     const key = this.#keyIn(change.key)
     const previous = this.#store.get(key)
-    const next = change.value && this.#decode(change.key, change.value, change.revision)
+    const { value, failure } = change
+    const next = value && this.#decode(change.key, { value, failure }, change.revision)
     if (change.value === undefined) this.#unreadable.delete(key)
     if (next === undefined) this.#note(key, undefined)
     this.#revision = change.revision
@@ -138,13 +147,18 @@ export class ModelCache {
   /**
    * Returns a change of the store's history as an event. Reuses the cache's entry if it is the same version.
    * @param before the previous version, if the caller knows it. One decoded from the change has no revision.
+   * @throws StoreUnavailableError if the values cannot be decrypted now
    */
-  toEvent({ key, value, previous, revision }: Change, before?: Entry): CacheEvent {
+  toEvent({ key, value, previous, revision, failure }: Change, before?: Entry): CacheEvent {
+    if (failure instanceof StoreUnavailableError) throw failure
     const present = this.#store.get(this.#keyIn(key))
     return {
       revision,
-      previous: before ?? (previous && this.#read(key, previous, zeroRevision)?.entry),
-      next: present?.revision === revision ? present : value && this.#read(key, value, revision)?.entry,
+      previous: before ?? (previous && entryIn(this.#read(key, { value: previous }, zeroRevision))),
+      next:
+        present?.revision === revision
+          ? present
+          : value && entryIn(this.#read(key, { value, failure }, revision)),
     }
   }
 
@@ -168,7 +182,7 @@ export class ModelCache {
     this.#revision = loaded.#revision
     this.snapshots.clear()
     this.#unreadable.clear()
-    for (const [key, revision] of loaded.#unreadable) this.#unreadable.set(key, revision)
+    for (const [key, value] of loaded.#unreadable) this.#unreadable.set(key, value)
     this.#problems.clear()
     for (const [key, problems] of loaded.#problems) this.#problems.set(key, problems)
     this.#problemsChanged()
@@ -180,13 +194,17 @@ export class ModelCache {
     return storeKey.slice(this.served.keyPrefix.length)
   }
 
-  #decode(storeKey: string, value: Buffer, revision: Revision): Entry | undefined {
+  #decode(storeKey: string, stored: StoredValue, revision: Revision): Entry | undefined {
     const key = this.#keyIn(storeKey)
-    const decoded = this.#read(storeKey, value, revision)
-    if (decoded === undefined) this.#unreadable.set(key, revision)
-    else this.#unreadable.delete(key)
-    this.#note(key, decoded?.problems)
-    return decoded?.entry
+    const decoded = this.#read(storeKey, stored, revision)
+    if (decoded.problem !== undefined) {
+      this.#unreadable.set(key, { revision, problem: decoded.problem })
+      this.#note(key, undefined)
+      return undefined
+    }
+    this.#unreadable.delete(key)
+    this.#note(key, decoded.problems)
+    return decoded.entry
   }
 
   #note(key: ObjectKey, problems: readonly IndexProblem[] | undefined): void {
@@ -205,12 +223,27 @@ export class ModelCache {
     this.#note(key, [...known, { kind: 'conversion', version, message }])
   }
 
-  #read(storeKey: string, value: Buffer, revision: Revision): ReturnType<typeof decodeEntry> | undefined {
+  #read(storeKey: string, stored: StoredValue, revision: Revision): Decoded {
+    const failure = undecrypted(stored)
+    if (failure !== undefined) {
+      this.#onCorrupt(storeKey, failure)
+      return { problem: failure.message }
+    }
     try {
-      return decodeEntry(this.served, this.#keyIn(storeKey), value, revision)
+      return decodeEntry(this.served, this.#keyIn(storeKey), stored.value, revision)
     } catch (error) {
       this.#onCorrupt(storeKey, error)
-      return undefined
+      return { problem: 'is malformed' }
     }
   }
+}
+
+type StoredValue = Pick<KeyValue, 'value'> & { readonly failure?: KeyValue['failure'] | undefined }
+
+type Decoded =
+  | (Omit<ReturnType<typeof decodeEntry>, 'problem'> & { readonly problem?: undefined })
+  | { readonly problem: string }
+
+function entryIn(decoded: Decoded): Entry | undefined {
+  return decoded.problem === undefined ? decoded.entry : undefined
 }

@@ -10,14 +10,14 @@ interface StoredRevision {
 }
 
 /**
- * Iterates over a state by key: its objects, merged with the stored values that could not be decoded.
+ * Iterates over a state by key: its objects, merged with the stored values that could not be read.
  * @param unreadable by key; copied at the call
  */
 export function storedRevisions(
   snapshot: ModelSnapshot,
-  unreadable: ReadonlyMap<string, Revision>,
+  unreadable: ReadonlyMap<string, Pick<StoredRevision, 'revision'>>,
 ): Iterator<StoredRevision> {
-  const others = Array.from(unreadable, ([key, revision]) => ({ key, revision })).sort((a, b) =>
+  const others = Array.from(unreadable, ([key, { revision }]) => ({ key, revision })).sort((a, b) =>
     compareCodePoints(a.key, b.key),
   )
   return merged(snapshot, others)

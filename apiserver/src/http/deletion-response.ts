@@ -13,13 +13,13 @@ export function isDeletionStatus({ model, hub, rules }: ServedModel, { isRemoved
 
 /**
  * Returns a Status with the name and uid of an object that was deleted, in the form of Kubernetes.
- * @param deleted the object; undefined for a collection
+ * @param deleted the object; undefined for a collection, and for an object that cannot be read
  */
 export function deletionStatus(
-  { group, plural }: ApiRequest['path'],
+  { group, plural, name: asked }: ApiRequest['path'],
   deleted: Buffer | undefined,
 ): ApiResponse {
-  const { name, uid } = deleted === undefined ? {} : decodeWire(deleted).metadata
+  const { name, uid } = deleted === undefined ? { name: asked } : decodeWire(deleted).metadata
   const details = { name, group: group || undefined, kind: plural, uid }
   const status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
   return {

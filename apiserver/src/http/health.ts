@@ -15,6 +15,11 @@ export type ManagerState = Pick<Manager, 'health' | 'leadership'>
 /** How much space the store has: a few words, and details after a semicolon. */
 export type StoreState = Pick<SpaceWatch, 'state'>
 
+/** The objects that cannot be read: a few words, with details after a semicolon. Undefined if there are none. */
+export interface UnreadableState {
+  readonly state: string | undefined
+}
+
 /** The state of a plugin, for the verbose form of `/readyz`. It quotes no exception. */
 export interface PluginProgress {
   readonly name: string
@@ -32,6 +37,7 @@ export interface PluginProgress {
 export class Health {
   readonly #storage: Storage
   readonly #space: StoreState | undefined
+  readonly #unreadable: UnreadableState | undefined
   readonly #follower: LogFollower
   #draining = false
   #starting = true
@@ -44,6 +50,7 @@ export class Health {
     storage: Storage
     /** The space of the store, if it is watched. */
     space?: StoreState
+    unreadable?: UnreadableState
     follower: LogFollower
     plugins: () => readonly PluginProgress[]
     /** The controllers, if they run in this process. */
@@ -51,6 +58,7 @@ export class Health {
   }) {
     this.#storage = parts.storage
     this.#space = parts.space
+    this.#unreadable = parts.unreadable
     this.#follower = parts.follower
     this.#plugins = parts.plugins
     this.#manager = parts.manager
@@ -100,6 +108,8 @@ export class Health {
   /** Informational checks. They never affect readiness. */
   #notes({ detailed }: HealthForm): readonly string[] {
     const states = this.#plugins().map(({ name, progress }) => `plugin/${name} ${progress}`)
+    const unreadable = this.#unreadable?.state
+    if (unreadable !== undefined) states.unshift(`objects ${unreadable}`)
     if (this.#space !== undefined) states.unshift(`space ${this.#space.state}`)
     const notes = detailed ? states : states.map(state => state.replace(/;.*/, ''))
     return detailed ? [...notes, ...leadershipNotes(this.#manager)] : notes

@@ -30,11 +30,13 @@ import {
   runQuery,
 } from '../query/index.ts'
 import {
+  badRequest,
   deleteAll,
   notFound,
   notReady,
   type Registry,
   timed,
+  unreadable,
   type WriteOptions,
   type WriteResult,
 } from '../registry/index.ts'
@@ -213,7 +215,11 @@ export class ResourceApi {
       return written(request, result.isCreated ? 201 : 200, result)
     }
     if (method === 'DELETE' && scope === 'object') {
-      const { deletion, options } = await readDeleteParameters(request)
+      const { deletion, ignoresReadErrors, options } = await readDeleteParameters(request)
+      if (ignoresReadErrors) {
+        await this.#registry.deleteUnreadable(served, key, deletion, options)
+        return deletionStatus(request.path, undefined)
+      }
       const result = await this.#registry.delete(served, key, deletion, { ...options, version })
       return isDeletionStatus(served, result)
         ? deletionStatus(request.path, result.bytes)
@@ -373,7 +379,9 @@ export class ResourceApi {
    * deleted, unless their kind is sensitive.
    */
   async #deleteCollection(cache: ModelCache, as: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
-    const { deletion, options } = await readDeleteParameters(request)
+    const { deletion, ignoresReadErrors, options } = await readDeleteParameters(request)
+    if (ignoresReadErrors)
+      throw badRequest('objects that cannot be read are deleted one by one, by their names')
     const keys = await this.#keysOf(cache, request)
     const { sensitive } = cache.served.model
     const most = sensitive ? 0 : answerDefaults.deleted
@@ -421,11 +429,12 @@ export class ResourceApi {
   }
 }
 
-/** @throws ApiError 404 */
-function entryOf({ store, served }: ModelCache, key: ObjectKey): Entry {
+/** @throws ApiError 404; 500 for an object whose stored value cannot be read */
+function entryOf({ store, unreadable: unread, served }: ModelCache, key: ObjectKey): Entry {
   const entry = store.get(key)
-  if (entry === undefined) throw notFound(served, key)
-  return entry
+  if (entry !== undefined) return entry
+  const value = unread.get(key)
+  throw value === undefined ? notFound(served, key) : unreadable(served, key, value.problem)
 }
 
 /** Returns true if reviews of a kind are posted to a path. */

@@ -231,6 +231,8 @@ function unsupported(given: string, types: object): ApiError {
 /** The options of a DELETE, from its body (Kubernetes' DeleteOptions) and its query. */
 interface DeleteParameters {
   readonly deletion: Deletion
+  /** True to remove an object that cannot be read, and only such a one, without its finalizers. */
+  readonly ignoresReadErrors: boolean
   readonly options: WriteOptions
 }
 
@@ -264,7 +266,10 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   const versions = texts(query.get('version'), given.version)
   const resourceVersions = texts(query.get('resourceVersion'), given.resourceVersion)
   const [uid] = uids
+  const ignored = body[ignoreReadErrors] ?? false
+  if (typeof ignored !== 'boolean') throw badRequest(`${ignoreReadErrors} must be true or false`)
   return {
+    ignoresReadErrors: readBoolean(query, ignoreReadErrors) ?? ignored,
     deletion: {
       ...deletePreconditions({ uid, versions, resourceVersions }),
       propagation,
@@ -275,6 +280,9 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
     },
   }
 }
+
+/** Kubernetes' name. */
+const ignoreReadErrors = 'ignoreStoreReadErrorWithClusterBreakingPotential'
 
 /** Decodes the options of a DELETE. @throws ApiError 400, 413, 415 */
 async function readOptions(request: ApiRequest, bytes: Buffer): Promise<unknown> {

@@ -1,8 +1,8 @@
 import { ApiError, nameOfKey, type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
 import type { LogFollower } from '../cache/index.ts'
 import { decodeStored, IndexSet, type ServedModel } from '../model/index.ts'
-import { type Namespaces, notFound, withApiErrors } from '../registry/index.ts'
-import type { Compare, Storage } from '../storage/index.ts'
+import { type Namespaces, notFound, unreadable, withApiErrors } from '../registry/index.ts'
+import { type Compare, type Storage, undecrypted } from '../storage/index.ts'
 
 /** The namespaces of the store, for the registry. Every refusal rests on a live read. */
 export class KnownNamespaces implements Namespaces {
@@ -23,6 +23,8 @@ export class KnownNamespaces implements Namespaces {
       return { key: this.#kind.keyOf(namespace), modRevision: cached.revision }
     const { pair } = await withApiErrors(this.#storage.get(this.#kind.keyOf(namespace)))
     if (pair === undefined) throw notFound(this.#kind, namespace)
+    const failure = undecrypted(pair)
+    if (failure !== undefined) throw unreadable(this.#kind, namespace, failure.message)
     const { metadata } = decodeStored(pair.value).object
     if (metadata.deletionTimestamp !== undefined) throw terminating(served, key, namespace)
     return { key: pair.key, modRevision: pair.modRevision }

@@ -138,6 +138,17 @@ export class Metrics {
       },
     )
     this.#scraped.gauge(
+      'setpoint_cache_unreadable_objects',
+      'Objects that cannot be read because their stored value cannot be decrypted or is malformed. Lists leave them out.',
+      ['resource'],
+      function* () {
+        for (const served of models.all()) {
+          const cache = follower.cacheOf(served)
+          if (cache !== undefined) yield [cache.unreadable.size, served.title]
+        }
+      },
+    )
+    this.#scraped.gauge(
       'setpoint_deleting_objects',
       'Objects that wait for their deletion, which finalizers hold up.',
       ['resource'],

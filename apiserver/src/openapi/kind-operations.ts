@@ -162,6 +162,7 @@ export class KindOperations {
         'uid',
         'deletedVersion',
         'deletedResourceVersion',
+        'ignoreStoreReadErrorWithClusterBreakingPotential',
         'dryRun',
       ),
       requestBody: this.#deleteBody(),

@@ -185,6 +185,9 @@ const deleteOptions = {
     propagationPolicy: text('What happens to dependents. Default: Background.', {
       enum: [...propagationPolicies],
     }),
+    ignoreStoreReadErrorWithClusterBreakingPotential: flag(
+      'Removes an object whose stored value cannot be read, without its finalizers. Refused for any other.',
+    ),
     orphanDependents: flag('The older form of propagationPolicy: true for Orphan, false for Background.'),
   },
 }

@@ -77,6 +77,11 @@ const shared = {
     'The older form of propagationPolicy: true for Orphan, false for Background.',
     boolean,
   ),
+  ignoreStoreReadErrorWithClusterBreakingPotential: query(
+    'ignoreStoreReadErrorWithClusterBreakingPotential',
+    'Removes an object whose stored value cannot be read, without its finalizers. Refused for any other.',
+    boolean,
+  ),
   uid: query('uid', 'Deletes only the object with this uid; else 409.', string),
   deletedVersion: query('version', 'Deletes only the object at this version; else 409.', string),
   deletedResourceVersion: query('resourceVersion', 'The same as version.', string),

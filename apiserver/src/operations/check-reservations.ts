@@ -92,7 +92,7 @@ export class ReservationCheck {
       const [object, reservation, record] = [read.get(objectKey), read.get(key), read.get(recordKey)]
       // The reservation names another object now: read that one.
       if (reservation?.modRevision !== before?.modRevision) continue
-      if (object === undefined || !records(key, { name, uid, value }, object)) return
+      if (object === undefined || !records(key, { name, uid }, object)) return
       if (isFor(named, recorded)) return
       // A server computes the reservations of this kind just now.
       if (record === undefined || decodeRecord(record.value)?.recomputing !== false) return
@@ -101,7 +101,7 @@ export class ReservationCheck {
         findings.add('value held twice', objectKey, `its value of ${index} is also held by ${named.name}`)
         return
       }
-      const put: Operation = { type: 'put', key, value: encodeHolder({ name, uid, value }) }
+      const put: Operation = { type: 'put', key, value: encodeHolder({ name, uid }) }
       const repaired = await this.#repair([object, record], key, reservation, put)
       if (repaired === 'changed') continue
       findings.add('missing reservation', objectKey, `nothing reserves its value of ${index}`, repaired)
@@ -174,25 +174,24 @@ function readHolder(value: Buffer): Holder | undefined {
   try {
     const holder: unknown = decodeHolder(value)
     if (!isRecord(holder)) return undefined
-    const { name, uid, value: held } = holder
-    if (typeof name !== 'string' || typeof uid !== 'string' || typeof held !== 'string') return undefined
-    return { name, uid, value: held }
+    const { name, uid } = holder
+    return typeof name === 'string' && typeof uid === 'string' ? { name, uid } : undefined
   } catch {
     return undefined
   }
 }
 
-function isFor(holder: Holder | undefined, { name, uid, value }: RecordedValue): boolean {
-  return holder?.name === name && holder.uid === uid && holder.value === value
+function isFor(holder: Holder | undefined, { name, uid }: RecordedValue): boolean {
+  return holder?.name === name && holder.uid === uid
 }
 
 /** Returns true if an object has recorded the value that a key reserves for it. */
-function records(key: string, { name, uid, value }: Holder, object: KeyValue): boolean {
+function records(key: string, { name, uid }: Holder, object: KeyValue): boolean {
   const [group = '', plural = ''] = key.slice(reservationsPrefix.length).split('/', 2)
   const resource = `${group}/${plural}`
   const read: ReadObject | string = readObject(name, object.value)
   if (typeof read === 'string' || read.uid !== uid) return false
-  return Object.entries(read.reservations).some(
-    ([index, values]) => values.includes(value) && reservationKey({ resource }, index, value, name) === key,
+  return Object.entries(read.reservations).some(([index, values]) =>
+    values.some(value => reservationKey({ resource }, index, value, name) === key),
   )
 }

@@ -16,13 +16,14 @@ import {
   wireBytes,
   wireVersionOf,
 } from '../model/index.ts'
-import type { KeyValue, Storage } from '../storage/index.ts'
+import { type KeyValue, type Storage, undecrypted } from '../storage/index.ts'
 import type { Draft } from './object-draft.ts'
-import { notFound, withApiErrors } from './refusals.ts'
+import { checkPreconditions } from './preconditions.ts'
+import { conflict, notFound, stillReadable, unreadable, withApiErrors } from './refusals.ts'
 import { timed } from './timed.ts'
 import { isLarge, nextTurn } from './turns.ts'
 import type { Contention, WriteAttempts } from './write-attempts.ts'
-import type { WriteOptions, WriteResult } from './write-options.ts'
+import type { Preconditions, WriteOptions, WriteResult } from './write-options.ts'
 import type { Write } from './write-plan.ts'
 import type { ReadyWrite, WriteTransactions } from './write-transaction.ts'
 
@@ -148,7 +149,7 @@ export class CommitLoop {
           const live = await this.#pairOf(served, key, options)
           // A plugin's functions do not run twice for one state.
           if (live?.modRevision !== current.revision) {
-            current = toCurrent(served, name, live)
+            current = toCurrent(served, key, live)
             continue
           }
         }
@@ -165,7 +166,7 @@ export class CommitLoop {
       if (hasLost && !isConditional) {
         await attempts.again()
         current = this.#readCached(served, key) ?? (await this.read(served, key, options))
-      } else current = toCurrent(served, name, outcome.current)
+      } else current = toCurrent(served, key, outcome.current)
       hasLost = !hasLost
     }
   }
@@ -181,7 +182,38 @@ export class CommitLoop {
     key: ObjectKey,
     options: Pick<WriteOptions, 'signal' | 'times'>,
   ): Promise<Current | undefined> {
-    return toCurrent(served, served.nameIn(key), await this.#pairOf(served, key, options))
+    return toCurrent(served, key, await this.#pairOf(served, key, options))
+  }
+
+  /**
+   * Removes an object whose stored value cannot be read, with whatever finalizers it has. What it holds in unique indexes is free
+   * again, because nothing records it.
+   * @throws ApiError 404; 409; 422 if it can be read, so that its finalizers count
+   */
+  async removeUnreadable(
+    served: ServedModel,
+    key: ObjectKey,
+    { uid, ...wanted }: Preconditions,
+    options: WriteOptions,
+  ): Promise<void> {
+    for (;;) {
+      const pair = await this.#pairOf(served, key, options)
+      if (pair === undefined) throw notFound(served, key)
+      if (isReadable(served, key, pair)) throw stillReadable(served, key)
+      if (uid !== undefined)
+        throw conflict(served, key, 'its uid cannot be read: take it out of the preconditions')
+      const { key: storeKey, modRevision } = pair
+      checkPreconditions(served, key, wanted, '', String(modRevision))
+      if (options.dryRun) return
+      const removal = this.#storage.transact(
+        {
+          compares: [{ key: storeKey, modRevision }],
+          onSuccess: [{ type: 'delete', key: storeKey }],
+        },
+        options,
+      )
+      if ((await withApiErrors(removal)).succeeded) return
+    }
   }
 
   async #pairOf(
@@ -233,10 +265,12 @@ function bytesIn(
   return wireBytes(shown.version, name, Buffer.from(shown.json), revision)
 }
 
-function toCurrent(served: ServedModel, name: string, pair: KeyValue | undefined): Current | undefined {
+/** @throws ApiError 500 if the stored value cannot be read */
+function toCurrent(served: ServedModel, key: ObjectKey, pair: KeyValue | undefined): Current | undefined {
   if (pair === undefined) return undefined
   const { value, modRevision: revision } = pair
-  const { object: raw, reservations } = decodeStored(value)
+  const name = served.nameIn(key)
+  const { object: raw, reservations } = readStored(served, key, pair)
   const at = atHub(served, raw)
   const current = { reservations, revision, isLive: true }
   if (at.failure === undefined && at.isAsStored) {
@@ -251,6 +285,26 @@ function toCurrent(served: ServedModel, name: string, pair: KeyValue | undefined
     revision,
   )
   return { ...current, object, bytes, ...(at.object !== raw && { raw }), ...(failure && { failure }) }
+}
+
+function isReadable(served: ServedModel, key: ObjectKey, pair: KeyValue): boolean {
+  try {
+    readStored(served, key, pair)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** @throws ApiError 500 if the stored value cannot be read */
+function readStored(served: ServedModel, key: ObjectKey, pair: KeyValue): StoredObject {
+  const failure = undecrypted(pair)
+  try {
+    if (failure === undefined) return decodeStored(pair.value)
+  } catch {
+    // As if nothing had been stored that could be decrypted.
+  }
+  throw unreadable(served, key, failure?.message ?? 'is malformed')
 }
 
 /** Returns undefined if the cache does not tell the stored form. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -161,21 +162,22 @@ async function everything(prefix: string): Promise<readonly KeyValue[]> {
 /** The holders as recorded in the objects. The reservation keys must agree. */
 async function holdings(): Promise<Record<string, string>> {
   const recorded: Record<string, string> = {}
+  const names = new Map<string, string>()
   for (const { value } of await everything('objects/life.example.com/things/')) {
     const { object, reservations } = decodeStored(value)
     for (const [index, values] of Object.entries(reservations)) {
       for (const held of values) {
         expect(recorded, 'one holder for each value').not.toHaveProperty([`${index}=${held}`])
         recorded[`${index}=${held}`] = object.metadata.name
+        names.set(`${index}/${createHash('sha256').update(held).digest('base64url')}`, object.metadata.name)
       }
     }
   }
-  const reserved: Record<string, string> = {}
-  for (const { key, value } of await everything('unique/life.example.com/things/')) {
-    const holder = decodeHolder(value)
-    reserved[`${key.split('/')[3]}=${holder.value}`] = holder.name
-  }
-  expect(reserved).toEqual(recorded)
+  const prefix = 'unique/life.example.com/things/'
+  const reserved = (await everything(prefix)).map(
+    ({ key, value }) => [key.slice(prefix.length), decodeHolder(value).name] as const,
+  )
+  expect(new Map(reserved)).toEqual(names)
   return recorded
 }
 

@@ -26,6 +26,7 @@ export {
   reservationKey,
   reservationsPrefix,
   uniqueLimits,
+  withoutUniqueValue,
 } from './unique-index.ts'
 export { unknownFieldsOf, warningsOfFields } from './unknown-fields.ts'
 export * from './write-options.ts'

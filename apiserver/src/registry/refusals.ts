@@ -11,6 +11,7 @@ import {
   FutureRevisionError,
   IncompleteRestoreError,
   incompleteRestore,
+  KeyUnavailableError,
   OutcomeUnknownError,
   StoreFullError,
   StoreUnavailableError,
@@ -35,6 +36,25 @@ function shown(served: ServedModel, key: ObjectKey): string {
 
 export function notFound(served: ServedModel, key: ObjectKey): ApiError {
   return new ApiError('NotFound', `${shown(served, key)} not found`, detailsOf(served, key))
+}
+
+/** Refuses to show or change an object whose stored value cannot be decrypted or decoded. @param problem a clause about the value */
+export function unreadable(served: ServedModel, key: ObjectKey, problem: string): ApiError {
+  return new ApiError(
+    'InternalError',
+    `${shown(served, key)} cannot be read: its stored value ${problem}`,
+    detailsOf(served, key),
+  )
+}
+
+/** Refuses to remove an object without its finalizers, because it can be read. As in Kubernetes. */
+export function stillReadable(served: ServedModel, key: ObjectKey): ApiError {
+  const field = 'ignoreStoreReadErrorWithClusterBreakingPotential'
+  const message = 'is only for objects that cannot be read, and this one can: delete it without the option'
+  return new ApiError('Invalid', `${shown(served, key)} is not deleted: ${field} ${message}`, {
+    ...detailsOf(served, key),
+    causes: [{ reason: 'FieldValueInvalid', field, message }],
+  })
 }
 
 export function nameTaken(served: ServedModel, key: ObjectKey, deleting: boolean): ApiError {
@@ -94,6 +114,8 @@ export function fromStorageError(error: unknown): unknown {
     const why =
       error instanceof IncompleteRestoreError
         ? incompleteRestore
+        : error instanceof KeyUnavailableError
+          ? error.message
         : error instanceof WrongStoreError
           ? 'the endpoints lead to the wrong store, see /readyz?verbose'
           : 'the store cannot be reached'

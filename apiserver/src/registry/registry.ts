@@ -24,7 +24,7 @@ import {
   wireBytes,
   wireObject,
 } from '../model/index.ts'
-import type { Storage } from '../storage/index.ts'
+import { type Storage, undecrypted } from '../storage/index.ts'
 import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate } from './apply/index.ts'
 import { Causes } from './causes.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
@@ -45,7 +45,13 @@ import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refus
 import { hasManyParts, isLarge, nextTurn } from './turns.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { Contention, type WriteAttempts } from './write-attempts.ts'
-import { type Deletion, type WriteOptions, type WriteResult, withWarnings } from './write-options.ts'
+import {
+  type Deletion,
+  type Preconditions,
+  type WriteOptions,
+  type WriteResult,
+  withWarnings,
+} from './write-options.ts'
 import { WriteTransactions } from './write-transaction.ts'
 
 export const registryDefaults = Object.freeze({
@@ -180,7 +186,9 @@ export class Registry {
       attempts ?? this.#contention.begin(served, key, options),
     )
     if (!outcome.stored) {
-      const holder = outcome.current && decodeStored(outcome.current.value).object
+      const { current } = outcome
+      const isReadable = current !== undefined && undecrypted(current) === undefined
+      const holder = isReadable ? decodeStored(current.value).object : undefined
       throw nameTaken(served, key, holder?.metadata.deletionTimestamp !== undefined)
     }
     const bytes = options.dryRun
@@ -399,6 +407,16 @@ export class Registry {
       options,
       { isConditional: deletion.versions !== undefined && deletion.versions.length > 0 },
     )
+  }
+
+  /** Removes an object that cannot be read, see `CommitLoop.removeUnreadable`. */
+  async deleteUnreadable(
+    served: ServedModel,
+    key: ObjectKey,
+    preconditions: Preconditions,
+    options: WriteOptions,
+  ): Promise<void> {
+    await this.#commits.removeUnreadable(served, key, preconditions, options)
   }
 
   /** Reads an object from the store, not from the cache. @throws ConversionError */

@@ -18,6 +18,7 @@ import {
   type Operation,
   type Storage,
   storageLimits,
+  undecrypted,
 } from '../storage/index.ts'
 import {
   decodeHolder,
@@ -97,7 +98,7 @@ async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
     const name = key.slice(served.keyPrefix.length)
     const reservations = taken.map(({ index, value, revision }) => ({
       key: reservationKey(served, index, value, name),
-      holder: encodeHolder({ name, uid, value }),
+      holder: encodeHolder({ name, uid }),
       modRevision: revision,
     }))
     let next = replaceReservations(value, withPairs(stored.reservations, released, taken))
@@ -146,6 +147,8 @@ async function takeable(
     for (;;) {
       const reservation = (await storage.get(reservationKey(served, index, value, object))).pair
       const holding = reservation && (await holderOf(rebuild, reservation, index, value))
+      // What it holds shows when its key is back.
+      if (holding === 'undecrypted') break
       if (holding === undefined || holding.pair.key === pair.key) {
         taken.push({ index, value, revision: reservation?.modRevision ?? zeroRevision })
         break
@@ -163,17 +166,21 @@ interface Holding {
   readonly stored: StoredObject
 }
 
-/** Returns the object that holds a reservation, or undefined if a crash left the reservation behind. */
+/**
+ * Returns the object that holds a reservation, or undefined if a crash left the reservation behind. `undecrypted` if the object
+ * cannot be decrypted, and may hold it.
+ */
 async function holderOf(
   rebuild: Rebuild,
   reservation: KeyValue,
   index: string,
   value: string,
-): Promise<Holding | undefined> {
+): Promise<Holding | 'undecrypted' | undefined> {
   const { storage, served } = rebuild
   const holder = readHolder(reservation.value)
   if (holder === undefined) return undefined
   const { pair } = await storage.get(served.keyOf(holder.name))
+  if (pair !== undefined && undecrypted(pair) !== undefined) return 'undecrypted'
   const stored = pair && decode(rebuild, pair)
   if (pair === undefined || stored === undefined) return undefined
   const holding = stored.object.metadata.uid === holder.uid && records(stored, index, value)
@@ -249,8 +256,11 @@ function replaceReservations(value: Buffer, reservations: Reservations): Buffer 
   return Buffer.concat([Buffer.from(`${JSON.stringify(reservations)}\n`), objectBytes(value)])
 }
 
-function decode({ served, onCorrupt }: Rebuild, { key, value }: KeyValue): StoredObject | undefined {
+function decode({ served, onCorrupt }: Rebuild, pair: KeyValue): StoredObject | undefined {
+  const { key, value } = pair
   try {
+    const undecryptable = undecrypted(pair)
+    if (undecryptable !== undefined) throw undecryptable
     const { object: raw, reservations } = decodeStored(value)
     const { object, failure } = atHub(served, raw)
     if (failure !== undefined) throw failure
@@ -273,7 +283,7 @@ function records(stored: StoredObject, index: string, value: string): boolean {
   return Object.hasOwn(stored.reservations, index) && stored.reservations[index]?.includes(value) === true
 }
 
-/** Returns true if an object has recorded that it holds a value. */
+/** Returns true if an object has recorded that it holds a value, or cannot be decrypted. */
 export async function holds(
   storage: Storage,
   served: ServedModel,
@@ -284,6 +294,8 @@ export async function holds(
 ): Promise<boolean> {
   const { pair } = await storage.get(served.keyOf(key))
   if (pair === undefined) return false
+  // What it holds shows when its key is back.
+  if (undecrypted(pair) !== undefined) return true
   const stored = decodeStored(pair.value)
   return stored.object.metadata.uid === uid && records(stored, index, value)
 }

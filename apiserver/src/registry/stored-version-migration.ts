@@ -10,7 +10,7 @@ import {
   type ServedVersion,
   storedJson,
 } from '../model/index.ts'
-import { currentPages, type KeyValue, type Storage, storageLimits } from '../storage/index.ts'
+import { currentPages, type KeyValue, type Storage, storageLimits, undecrypted } from '../storage/index.ts'
 import type { ModelRecords } from './model-record.ts'
 import { versionOf } from './stored-version-claim.ts'
 
@@ -110,7 +110,10 @@ async function rewrite(migration: Migration, seen: KeyValue): Promise<MigrationF
 }
 
 /** Returns the value in the version in force, or the reason why it cannot be converted. */
-function migrated({ served, to }: Migration, { value }: KeyValue): Buffer | string {
+function migrated({ served, to }: Migration, pair: KeyValue): Buffer | string {
+  const { value } = pair
+  const undecryptable = undecrypted(pair)
+  if (undecryptable !== undefined) return `the stored value ${undecryptable.message}`
   try {
     const { object: raw, reservations } = decodeStored(value)
     const { object, failure } = atHub(served, raw)

@@ -16,12 +16,11 @@ export const uniqueLimits = Object.freeze({
   valuesPerObject: 60,
 })
 
-/** The value of a reservation key. */
+/** The value of a reservation key. It does not repeat the unique value, because the object may be encrypted. */
 export interface Holder {
   /** The object's key. */
   readonly name: ObjectKey
   readonly uid: string
-  readonly value: string
 }
 
 /** @param key the object that holds or wants the value */
@@ -43,8 +42,14 @@ export function reservationKey(
 
 const loneSurrogate = /\p{Surrogate}/u
 
-export function encodeHolder(holder: Holder): Buffer {
-  return Buffer.from(JSON.stringify(holder))
+export function encodeHolder({ name, uid }: Holder): Buffer {
+  return Buffer.from(JSON.stringify({ name, uid }))
+}
+
+/** Returns a reservation without the unique value, which an earlier version repeated; the same buffer if it has none. */
+export function withoutUniqueValue(reservation: Buffer): Buffer {
+  const holder: Holder & { value?: unknown } = JSON.parse(reservation.toString())
+  return holder.value === undefined ? reservation : encodeHolder(holder)
 }
 
 export function decodeHolder(value: Buffer): Holder {

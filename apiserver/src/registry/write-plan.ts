@@ -73,7 +73,7 @@ export function planWrite(
       value,
       claimed,
       key: reservationKey(served, index, value, name),
-      holder: encodeHolder({ name, uid, value }),
+      holder: encodeHolder({ name, uid }),
     }))
   const taken = [
     ...planned(reservationsWithout(needed, before), false),

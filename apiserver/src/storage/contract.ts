@@ -72,6 +72,8 @@ export interface StoreSpace {
 export interface KeyValue {
   readonly key: string
   readonly value: Buffer
+  /** Why the value cannot be decrypted. `value` is empty then. */
+  readonly failure?: UndecryptableError
   /** Revision of the transaction that put the value. */
   readonly modRevision: Revision
   /** Revision of the transaction that created the key, since its last deletion. */
@@ -140,6 +142,11 @@ export interface Change {
   /** undefined if the key was deleted. */
   readonly value: Buffer | undefined
   /**
+   * Why the value cannot be decrypted, for ever or at the moment. `value` is empty then, and so is a `previous` that cannot be
+   * decrypted.
+   */
+  readonly failure?: UndecryptableError | KeyUnavailableError
+  /**
    * The value before; undefined if the key did not exist or the value has been compacted, and in every watch without an end:
    * the follower of the log has the state, and etcd would read each value to send it.
    */
@@ -184,6 +191,19 @@ export const incompleteRestore =
 /** A restore of the store has begun and was not completed. The message says since when, and what to do. */
 export class IncompleteRestoreError extends WrongStoreError {
   override readonly name = 'IncompleteRestoreError'
+}
+
+/** A stored value cannot be decrypted with the keys that there are. The message is a clause about the value that says why. */
+export class UndecryptableError extends Error {
+  override readonly name = 'UndecryptableError'
+}
+
+/**
+ * Values cannot be encrypted or decrypted now, because the service that has the keys does not respond. The call changed
+ * nothing.
+ */
+export class KeyUnavailableError extends StoreUnavailableError {
+  override readonly name = 'KeyUnavailableError'
 }
 
 /** A transaction was sent without a response: it may have been applied, or may still be. */

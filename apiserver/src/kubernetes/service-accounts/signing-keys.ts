@@ -6,9 +6,9 @@ import {
   randomUUID,
 } from 'node:crypto'
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
-import { isRecord, zeroRevision } from '@setpoint/controller-runtime/api'
+import { ApiError, isRecord, zeroRevision } from '@setpoint/controller-runtime/api'
 import { withApiErrors } from '../../registry/index.ts'
-import type { KeyValue, Storage } from '../../storage/index.ts'
+import { type KeyValue, type Storage, undecrypted } from '../../storage/index.ts'
 
 const day = 24 * 60 * 60_000
 
@@ -103,6 +103,8 @@ export class SigningKeys {
   }
 
   #see(pair: KeyValue | undefined): void {
+    const failure = pair && undecrypted(pair)
+    if (failure !== undefined) throw undecryptable(failure)
     this.#keys = pair === undefined ? [] : decode(pair.value)
   }
 
@@ -126,6 +128,12 @@ export class SigningKeys {
   #ageOf({ createdAt }: SigningKey): number {
     return this.#clock.now() - createdAt
   }
+}
+
+/** Tokens cannot be checked until the key is back. New keys would make every token invalid. */
+function undecryptable(cause: Error): ApiError {
+  const message = `the keys of service accounts cannot be read: their stored value ${cause.message}`
+  return new ApiError('ServiceUnavailable', message, undefined, { cause })
 }
 
 function makeKey(createdAt: number): SigningKey {
