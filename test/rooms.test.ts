@@ -15,7 +15,7 @@ const server: Plan = {
   'program-version.ts': 'package-folder.ts',
   log: '',
   storage: '',
-  // Whole stores, without the meaning of what they have.
+  encryption: 'storage',
   model: '',
   openapi: 'model package-folder.ts program-version.ts',
   scheduling: '',
@@ -35,7 +35,8 @@ const server: Plan = {
     'http log metrics model plugins security storage storage/embedded storage/etcd watch rooms.ts package-folder.ts',
   // The command reads its flags without loading the whole server.
   cli:
-    'audit audit/policy-file.ts cache http kubernetes kubernetes/service-accounts/token-life.ts log metrics model operations plugins ' +
+    'audit audit/policy-file.ts cache encryption encryption/configuration.ts http kubernetes ' +
+    'kubernetes/service-accounts/token-life.ts log metrics model operations plugins registry ' +
     'security security/access.ts security/token-list.ts storage storage/embedded storage/etcd watch watch/watch-limits.ts ' +
     'rooms.ts program-version.ts package-folder.ts',
 }

@@ -9,20 +9,23 @@ import { countOf, ProgressLine } from './progress-line.ts'
  * Checks a store, and prints what it finds as it finds it. The exit code is 1 if problems are left.
  * @throws the errors of the store
  */
-export async function check({ store, repair, output }: CheckOptions): Promise<void> {
+export async function check({ store, encryption, repair, output }: CheckOptions): Promise<void> {
   const progress = new ProgressLine()
   const signal = interruption()
-  const report = await withStore(store, storage =>
-    checkStore({
-      storage,
-      repair,
-      signal,
-      onFinding: finding => {
-        progress.clear()
-        if (output === 'text') process.stdout.write(lineOf(finding))
-      },
-      onProgress: keys => progress.show(() => `checked ${countOf(keys, 'key')}`),
-    }),
+  const report = await withStore(
+    store,
+    storage =>
+      checkStore({
+        storage,
+        repair,
+        signal,
+        onFinding: finding => {
+          progress.clear()
+          if (output === 'text') process.stdout.write(lineOf(finding))
+        },
+        onProgress: keys => progress.show(() => `checked ${countOf(keys, 'key')}`),
+      }),
+    encryption,
   )
   progress.clear()
   process.stdout.write(

@@ -18,6 +18,8 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   backup: 'write all objects, at one version, to a file',
   restore: 'replace the content of a store by that of a backup',
   verify: 'check that a backup is whole, and say what it has',
+  reencrypt:
+    'rewrite what is stored in the clear or with an old key, as the encryption of the store says now',
 })
 
 /** In the order of the help. */
@@ -33,12 +35,14 @@ const ownCommands = [
   'backup',
   'restore',
   'verify',
+  'reencrypt',
 ] as const
 
 export type Arguments =
   | { readonly command: 'serve'; readonly given: GivenFlags }
   | { readonly command: 'token'; readonly given: GivenFlags }
   | { readonly command: 'kubeconfig'; readonly given: GivenFlags }
+  | { readonly command: 'reencrypt'; readonly given: GivenFlags }
   /** `account` is `NAMESPACE/NAME`, not checked yet. */
   | { readonly command: 'service-account-token'; readonly given: GivenFlags; readonly account: string }
   | { readonly command: 'status'; readonly given: GivenFlags }

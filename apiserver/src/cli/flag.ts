@@ -22,9 +22,16 @@ export type CommandName =
   | 'backup'
   | 'restore'
   | 'verify'
+  | 'reencrypt'
 
 /** The commands that work on the store itself. */
-export const storeCommands = ['check', 'purge', 'backup', 'restore'] as const satisfies readonly CommandName[]
+export const storeCommands = [
+  'check',
+  'purge',
+  'backup',
+  'restore',
+  'reencrypt',
+] as const satisfies readonly CommandName[]
 
 /** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
 export interface Flag {

@@ -1,7 +1,8 @@
 import { value } from './flag.ts'
+import type { NamedText } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
 import { type ReportOutput, statusFlags } from './flags-status.ts'
-import { type StoreOptions, storeOptions } from './flags-store.ts'
+import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
 import { readBoolean } from './flags-values.ts'
 
 /** The flags of `setpoint check`, besides those that it shares with other commands. */
@@ -20,11 +21,18 @@ export const checkFlags = Object.freeze({
 /** Which store to check, and how. */
 export interface CheckOptions {
   readonly store: StoreOptions
+  /** How its values are encrypted. */
+  readonly encryption: NamedText | undefined
   readonly repair: boolean
   readonly output: ReportOutput
 }
 
 export function checkOptions(settings: Settings): CheckOptions {
   const output = settings.value(statusFlags.reportOutput)
-  return { store: storeOptions(settings), repair: settings.value(checkFlags.repair), output }
+  return {
+    store: storeOptions(settings),
+    encryption: settings.optional(storeFlags.encryptionProviderConfig),
+    repair: settings.value(checkFlags.repair),
+    output,
+  }
 }

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { resolve } from 'node:path'
 import { AuditPolicyError, readPolicy } from '../audit/policy-file.ts'
+import { EncryptionConfigurationError, readEncryptionConfiguration } from '../encryption/configuration.ts'
 import { TokenList, TokenListError } from '../security/token-list.ts'
 import { nonEmpty, quote, reasonOf, UsageError } from './flags-values.ts'
 
@@ -129,6 +130,19 @@ export function readAuditPolicy(text: string, readFile: ReadFile): NamedText {
     readPolicy(file.text)
   } catch (error) {
     if (error instanceof AuditPolicyError) throw new UsageError(`${quote(text)}: ${error.message}`)
+    throw error
+  }
+  return { path: resolve(text), text: file.text }
+}
+
+/** Reads an EncryptionConfiguration and checks that it is valid, see `readEncryptionConfiguration`. */
+export function readEncryptionFile(text: string, readFile: ReadFile): NamedText {
+  const file = readTextFile(text, readFile)
+  try {
+    readEncryptionConfiguration(file.text)
+  } catch (error) {
+    if (error instanceof EncryptionConfigurationError)
+      throw new UsageError(`${quote(text)}: ${error.message}`)
     throw error
   }
   return { path: resolve(text), text: file.text }

@@ -1,8 +1,9 @@
 import { checkSubdomain, isReservedGroup } from '@setpoint/controller-runtime/api'
 import { value } from './flag.ts'
 import { backupFlags } from './flags-backup.ts'
+import type { NamedText } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
-import { type StoreOptions, storeOptions } from './flags-store.ts'
+import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
 import { quote, readBoolean, UsageError } from './flags-values.ts'
 
 /** The flags of `setpoint purge`, besides those that it shares with other commands. */
@@ -21,6 +22,8 @@ export const purgeFlags = Object.freeze({
 /** What to purge, and where. */
 export interface PurgeOptions {
   readonly store: StoreOptions
+  /** How its values are encrypted. */
+  readonly encryption: NamedText | undefined
   /** Not a built-in group. */
   readonly group: string
   readonly reservedDomain: string
@@ -39,5 +42,12 @@ export function purgeOptions(settings: Settings, group: string, reservedDomain: 
   const dryRun = settings.value(backupFlags.dryRun)
   const yes = settings.value(purgeFlags.yes)
   if (dryRun && yes) throw new UsageError('--dry-run and --yes exclude each other')
-  return { store: storeOptions(settings), group, reservedDomain, dryRun, yes }
+  return {
+    store: storeOptions(settings),
+    encryption: settings.optional(storeFlags.encryptionProviderConfig),
+    group,
+    reservedDomain,
+    dryRun,
+    yes,
+  }
 }

@@ -3,6 +3,7 @@ import {
   type NamedText,
   passwordIn,
   readAuthoritiesFile,
+  readEncryptionFile,
   readPasswordFile,
   readPemFile,
 } from './flags-files.ts'
@@ -45,6 +46,13 @@ export const storeFlags = Object.freeze({
     bare: 'true',
     description:
       'rewrite the file of the embedded store without its free space before serving; needs disk space for the copy',
+    differs: {
+      reencrypt: {
+        description:
+          'afterwards drop the history of the embedded store, and rewrite its file without its free space, so that no file has the old values; needs disk space for the copy',
+      },
+    },
+    commands: storeCommands,
     read: readBoolean,
   }),
   etcdEndpoints: {
@@ -108,6 +116,14 @@ export const storeFlags = Object.freeze({
       'file with the password of --etcd-user; reloaded when it changes, and the password before is accepted as well',
     commands,
     read: readPasswordFile,
+  }),
+  encryptionProviderConfig: value({
+    name: 'encryption-provider-config',
+    placeholder: 'FILE',
+    description:
+      'EncryptionConfiguration of apiserver.config.k8s.io/v1: how objects are encrypted in the store, by resource; reloaded when it changes. Without it, nothing is encrypted',
+    commands: ['serve', 'check', 'purge', 'reencrypt'],
+    read: readEncryptionFile,
   }),
 })
 

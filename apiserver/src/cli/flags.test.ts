@@ -109,6 +109,7 @@ describe('setpoint serve', () => {
       allowedOrigins: [],
       tls: undefined,
       audit: undefined,
+      encryption: undefined,
       plugins: undefined,
       pluginSettings: { env: {}, config: {} },
       reservedDomain: 'setpoint.dev',
@@ -175,6 +176,7 @@ describe('setpoint serve', () => {
       role: 'apiserver',
       listen: { host: '::1', port: 0 },
       basePath: '/x/y',
+      encryption: undefined,
       store: {
         kind: 'etcd',
         endpoints: ['https://a:2379', 'https://b:2379'],

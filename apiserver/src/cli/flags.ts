@@ -28,6 +28,7 @@ import type {
   CommonOptions,
   KubeconfigOptions,
   LogOptions,
+  ReencryptOptions,
   ServeOptions,
   ServerOptions,
   ServiceAccountTokenOptions,
@@ -65,6 +66,7 @@ export type CommandLine =
   | { readonly command: 'backup'; readonly options: BackupCommandOptions }
   | { readonly command: 'restore'; readonly options: RestoreCommandOptions }
   | { readonly command: 'verify'; readonly files: readonly string[] }
+  | { readonly command: 'reencrypt'; readonly options: ReencryptOptions }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
   | { readonly command: 'help'; readonly text: string }
@@ -104,6 +106,7 @@ export function parseCommandLine(
   if (parsed.command === 'restore')
     return { command: parsed.command, options: restoreOptions(settings, parsed.files) }
   if (parsed.command === 'verify') return { command: parsed.command, files: parsed.files }
+  if (parsed.command === 'reencrypt') return { command: parsed.command, options: reencryptOptions(settings) }
   const shared = {
     configFile: settings.configFile,
     settings: settings.inForce(),
@@ -133,6 +136,13 @@ function tokenOptions(settings: Settings): TokenOptions {
 function serviceAccountTokenOptions(settings: Settings, account: string): ServiceAccountTokenOptions {
   const shared = { ...connectionOptions(settings), output: settings.optional(flags.outputFile) }
   return { ...requestedToken(settings, account, shared), ...logOptions(settings) }
+}
+
+/** @throws UsageError */
+function reencryptOptions(settings: Settings): ReencryptOptions {
+  const encryption = settings.optional(flags.encryptionProviderConfig)
+  if (encryption === undefined) throw new UsageError('reencrypt needs --encryption-provider-config FILE')
+  return { store: storeOptions(settings), encryption }
 }
 
 function connectionOptions(settings: Settings): Omit<ServerConnection, 'server'> {
@@ -241,6 +251,7 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
     listen,
     basePath: settings.value(flags.basePath),
     store: storeOptions(settings),
+    encryption: settings.optional(flags.encryptionProviderConfig),
     kubernetesKinds: settings.value(flags.kubernetesKinds),
     grantPlugins: settings.value(flags.grantPlugins),
     watchLimits: {

@@ -45,6 +45,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     } else if (commandLine.command === 'verify') {
       const { verify } = await import('./restore.ts')
       await verify(commandLine.files)
+    } else if (commandLine.command === 'reencrypt') {
+      const { reencrypt } = await import('./reencrypt.ts')
+      await reencrypt(commandLine.options)
     } else if (commandLine.command === 'create') {
       const { createPlugin } = await import('./create-plugin.ts')
       process.stdout.write(await createPlugin(commandLine.plugin))

@@ -4,7 +4,7 @@ import type { EtcdStorageOptions } from '../storage/etcd/index.ts'
 import type { Fullness, Storage } from '../storage/index.ts'
 import type { StoreOptions } from './flags-store.ts'
 
-/** @throws StoreLockedError, StoreFolderError */
+/** Opens the store of a server. @throws StoreLockedError, StoreFolderError */
 export async function openStorage(
   store: StoreOptions,
   { tls, auth }: Pick<EtcdStorageOptions, 'tls' | 'auth'>,

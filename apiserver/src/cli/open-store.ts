@@ -1,7 +1,8 @@
 import { programVersion } from '../program-version.ts'
 import type { EtcdStorageOptions } from '../storage/etcd/index.ts'
 import { checkFormat, type Replacement, type ReplacementOptions, type Storage } from '../storage/index.ts'
-import { passwordIn } from './flags-files.ts'
+import { encrypted, openEncryption } from './encryption.ts'
+import { type NamedText, passwordIn } from './flags-files.ts'
 import type { EtcdStoreOptions, StoreOptions } from './flags-store.ts'
 
 /** The store as the commands use it that run once: without metrics, and without reloading files. */
@@ -21,9 +22,19 @@ export async function openStore(store: StoreOptions): Promise<Storage> {
   }
 }
 
-/** Gives a command the store, and closes it afterwards. @throws as `openStore`; the error of `use` */
-export async function withStore<T>(store: StoreOptions, use: (storage: Storage) => Promise<T>): Promise<T> {
-  const storage = await openStore(store)
+/**
+ * Gives a command the store, and closes it afterwards.
+ * @param file how its values are encrypted; without it they are given as they are stored
+ * @throws as `openStore`; the error of `use`
+ */
+export async function withStore<T>(
+  store: StoreOptions,
+  use: (storage: Storage) => Promise<T>,
+  file?: NamedText,
+): Promise<T> {
+  const encryption = file && (await openEncryption(file))
+  const stored = await openStore(store)
+  const storage = encryption === undefined ? stored : await encrypted(stored, encryption)
   try {
     return await use(storage)
   } finally {
@@ -54,7 +65,8 @@ async function open(store: StoreOptions): Promise<Storage> {
     return openEtcdStorage(etcdOptions(store))
   }
   const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
-  return openEmbeddedStorage({ dataDir: store.dataDir, create: false })
+  const { dataDir, compact } = store
+  return openEmbeddedStorage({ dataDir, compact, create: false })
 }
 
 function etcdOptions({ endpoints, prefix, tls, credentials }: EtcdStoreOptions): EtcdStorageOptions & {

@@ -39,6 +39,8 @@ export interface ServerOptions extends CommonOptions {
   /** Prefix of every path: '' or `/x`. */
   readonly basePath: string
   readonly store: StoreOptions
+  /** How the store is encrypted; undefined if it is not. */
+  readonly encryption: NamedText | undefined
   /** False if clients do not see the built-in kinds of Kubernetes. */
   readonly kubernetesKinds: boolean
   /** True if plugins get the permissions that they ask for. */
@@ -85,6 +87,12 @@ export interface KubeconfigOptions {
   readonly certificate: { readonly cert: string; readonly key: string } | undefined
   /** The file to write. Default: standard output. */
   readonly output: string | undefined
+}
+
+/** A store to rewrite with its present encryption. */
+export interface ReencryptOptions {
+  readonly store: StoreOptions
+  readonly encryption: NamedText
 }
 
 /** A token of a service account to request, and where it goes. */

@@ -24,7 +24,7 @@ import { countOf, ProgressLine } from './progress-line.ts'
  */
 export async function purge(options: PurgeOptions): Promise<void> {
   const signal = interruption()
-  await withStore(options.store, storage => purgeIn(storage, options, signal))
+  await withStore(options.store, storage => purgeIn(storage, options, signal), options.encryption)
 }
 
 async function purgeIn(storage: Storage, options: PurgeOptions, signal: AbortSignal): Promise<void> {

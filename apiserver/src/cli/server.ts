@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { Collector, createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
-import { ConsistencyCheck } from '../cache/index.ts'
+import { ConsistencyCheck, UnreadableObjects } from '../cache/index.ts'
 import { ApiServer, Health, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import {
@@ -25,6 +25,7 @@ import { authenticate } from './authentication.ts'
 import { CertificateValidity } from './certificate-validity.ts'
 import { renewCertificates } from './certificates.ts'
 import { electionOf } from './election.ts'
+import { encrypted, openEncryption, reloadEncryption } from './encryption.ts'
 import { etcdCertificates } from './etcd-certificates.ts'
 import { etcdLogin } from './etcd-login.ts'
 import type { SettingsInForce } from './flags-settings.ts'
@@ -76,8 +77,10 @@ export async function startServer(
   const auth = store.kind === 'etcd' ? etcdLogin(store, watched) : undefined
   const storageMetrics = new StorageMetrics()
   const fullness = new Fullness(log)
-  const opened = await openStorage(store, { tls, auth }, storageMetrics, fullness, log)
-  const storage = new FormatChecked(opened, programVersion())
+  const encryption = options.encryption && (await openEncryption(options.encryption))
+  const stored = await openStorage(store, { tls, auth }, storageMetrics, fullness, log)
+  const readable = encryption === undefined ? stored : await encrypted(stored, encryption)
+  const storage = new FormatChecked(readable, programVersion())
   await refuseNewerFormat(storage)
   const space = new SpaceWatch({ storage, fullness, log })
   const stopping = new AbortController()
@@ -97,6 +100,13 @@ export async function startServer(
   })
   const { follower, models, hub, routes, api, queues, authorizer } = rooms
   const consistency = new ConsistencyCheck({ storage, follower, log })
+  const unreadable = new UnreadableObjects({ storage, follower, log })
+  if (encryption !== undefined && options.encryption !== undefined)
+    reloadEncryption(encryption, options.encryption, {
+      files,
+      log,
+      reloaded: () => void unreadable.retry(stopping.signal),
+    })
   const metrics = new Metrics({ models, follower, hub, consistency })
   describeLog(metrics.registry, losses)
   describeQueues(metrics.registry, queues)
@@ -104,7 +114,14 @@ export async function startServer(
   if (audit !== undefined) describeAudit(metrics.registry, audit)
   storageMetrics.register(metrics.registry, store.kind)
   const manager = createControllers(options, rooms, metrics, isStarting, log)
-  const health = new Health({ storage, space, follower, plugins: () => plugins?.progress ?? [], manager })
+  const health = new Health({
+    storage,
+    space,
+    unreadable,
+    follower,
+    plugins: () => plugins?.progress ?? [],
+    manager,
+  })
   describeProgram(metrics.registry, {
     version: programVersion(),
     role: options.role,
@@ -134,7 +151,8 @@ export async function startServer(
     explainFault,
     basePath,
     settings,
-    backup: options => backupStream(storage, { program: programVersion(), now: Date.now(), ...options }),
+    // What is encrypted in the store stays so.
+    backup: options => backupStream(stored, { program: programVersion(), now: Date.now(), ...options }),
     slowRequestMs: options.slowRequestMs,
     tls: options.tls && {
       cert: options.tls.cert.text,
@@ -158,7 +176,12 @@ export async function startServer(
     store.kind === 'etcd'
       ? compactRegularly({ storage, space, log, signal: stopping.signal })
       : Promise.resolve()
-  const chores = Promise.all([compaction, space.run(stopping.signal), consistency.run(stopping.signal)])
+  const chores = Promise.all([
+    compaction,
+    space.run(stopping.signal),
+    consistency.run(stopping.signal),
+    unreadable.run(stopping.signal),
+  ])
 
   const own = startOwnKinds(rooms, reservedDomain, { log, signal: stopping.signal })
   const { plugins: running, specs } = assemblePlugins({

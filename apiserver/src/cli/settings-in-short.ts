@@ -9,13 +9,14 @@ export function settingsInShort(options: ServeOptions, config: string | undefine
     const { server, healthListen, lease } = options
     return { ...shared, server, healthListen: healthListen && formatAddress(healthListen), lease }
   }
-  const { listen, basePath, store, tls, authentication, audit } = options
+  const { listen, basePath, store, encryption, tls, authentication, audit } = options
   return {
     ...shared,
     listen: `${formatAddress(listen)}${basePath}`,
     tls: tls !== undefined,
     authentication: waysOf(authentication),
     audit: audit !== undefined,
+    encryption: encryption !== undefined,
     store:
       store.kind === 'embedded'
         ? { kind: store.kind, dataDir: store.dataDir }

@@ -12,6 +12,8 @@ export const checkDefaults = Object.freeze({
 /** Every problem that a check can find, and what to do about it. */
 export const problems = Object.freeze({
   'malformed object': 'delete it through the API, or restore a backup',
+  'object that cannot be decrypted':
+    'give --encryption-provider-config with its key, or delete it as an object whose key is lost',
   'object past a bound': 'it can be read, deleted and made smaller; other writes are refused',
   'object in no namespace':
     'create the namespace and delete the object, or purge its group if its plugin is uninstalled',

@@ -78,7 +78,7 @@ export class ReservationCheck {
 
   async #decideRecorded(recorded: RecordedValue): Promise<void> {
     const { storage, signal, findings } = this.#parts
-    const { resource, name, uid, index, value } = recorded
+    const { resource, name, uid, index } = recorded
     const [objectKey, key] = [`${objectsPrefix}${resource}/${name}`, keyOf(recorded)]
     for (;;) {
       const before = (await storage.get(key, { signal })).pair

@@ -9,7 +9,7 @@ import {
   reservationsPrefix,
   versionOf,
 } from '../registry/index.ts'
-import { currentPages, formatKey, type KeyValue, type Storage } from '../storage/index.ts'
+import { currentPages, formatKey, type KeyValue, type Storage, undecrypted } from '../storage/index.ts'
 import { boundExceeded, readObject } from './check-object.ts'
 import { readTogether } from './check-reads.ts'
 import { type CheckReport, type Finding, Findings } from './check-report.ts'
@@ -127,8 +127,14 @@ class StoreCheck {
     this.#findings.add('orphaned migration', key, 'its kind has no record', repaired)
   }
 
-  #signingKeys({ key, value }: KeyValue): void {
+  #signingKeys(pair: KeyValue): void {
+    const { key, value } = pair
     if (key !== signingKeys) return
+    const sealed = undecrypted(pair)
+    if (sealed !== undefined) {
+      this.#findings.add('object that cannot be decrypted', key, `it ${sealed.message}`)
+      return
+    }
     try {
       JSON.parse(value.toString())
     } catch {
@@ -137,7 +143,8 @@ class StoreCheck {
   }
 
   /** Returns the unique values that the object has recorded. */
-  async #object({ key, value }: KeyValue): Promise<RecordedValue[]> {
+  async #object(pair: KeyValue): Promise<RecordedValue[]> {
+    const { key, value } = pair
     this.#objects++
     const [group = '', plural = ''] = key.slice(objectsPrefix.length).split('/', 2)
     const resource = `${group}/${plural}`
@@ -145,6 +152,11 @@ class StoreCheck {
     const slash = name.indexOf('/')
     const namespace = slash < 0 ? undefined : name.slice(0, slash)
     await this.#enter({ resource, namespace }, key)
+    const sealed = undecrypted(pair)
+    if (sealed !== undefined) {
+      this.#findings.add('object that cannot be decrypted', key, `it ${sealed.message}`)
+      return []
+    }
     const object = readObject(name, value)
     if (typeof object === 'string') {
       this.#findings.add('malformed object', key, object)

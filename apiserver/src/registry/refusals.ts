@@ -116,9 +116,9 @@ export function fromStorageError(error: unknown): unknown {
         ? incompleteRestore
         : error instanceof KeyUnavailableError
           ? error.message
-        : error instanceof WrongStoreError
-          ? 'the endpoints lead to the wrong store, see /readyz?verbose'
-          : 'the store cannot be reached'
+          : error instanceof WrongStoreError
+            ? 'the endpoints lead to the wrong store, see /readyz?verbose'
+            : 'the store cannot be reached'
     return new ApiError(
       'ServiceUnavailable',
       `${why}: nothing was changed, try again`,

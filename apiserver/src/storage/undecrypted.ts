@@ -11,7 +11,7 @@ export function undecrypted({
   if (failure !== undefined) return failure
   // 0x7b is `{`. Almost every value is an object in the clear, which shows at its first byte.
   if (value[0] === 0x7b || !isEncrypted(value)) return undefined
-  return new UndecryptableError('is encrypted, and the server has no --encryption-provider-config')
+  return new UndecryptableError('is encrypted, and there is no --encryption-provider-config')
 }
 
 export function isEncrypted(value: Buffer): boolean {
