@@ -97,7 +97,7 @@ describe.each(bothStores)('setpoint check on the %s store', store => {
     const put = (key: string, text: string): Operation => ({ type: 'put', key, value: Buffer.from(text) })
     const stored = (name: string, metadata: object) =>
       `{}\n${JSON.stringify({ apiVersion: 'demo.example.com/v1', kind: 'Gadget', metadata: { name, uid: 'u', ...metadata }, spec: {} })}`
-    const orphan = encodeHolder({ name: 'gone', uid: 'gone', value: 'orphan@example.com' })
+    const orphan = encodeHolder({ name: 'gone', uid: 'gone' })
     await change([
       { type: 'delete', key: reservationOf('a@example.com') },
       { type: 'put', key: reservationOf('orphan@example.com'), value: orphan },

@@ -22,6 +22,8 @@ export interface UnreadableValue {
   readonly revision: Revision
   /** A clause about the value, such as `is malformed`. */
   readonly problem: string
+  /** True if it could be read with another key. */
+  readonly isEncrypted: boolean
 }
 
 /** The objects of one model with their indexes and recent changes. Only the log follower writes to it. */
@@ -198,7 +200,8 @@ export class ModelCache {
     const key = this.#keyIn(storeKey)
     const decoded = this.#read(storeKey, stored, revision)
     if (decoded.problem !== undefined) {
-      this.#unreadable.set(key, { revision, problem: decoded.problem })
+      const { problem, isEncrypted } = decoded
+      this.#unreadable.set(key, { revision, problem, isEncrypted })
       this.#note(key, undefined)
       return undefined
     }
@@ -227,13 +230,13 @@ export class ModelCache {
     const failure = undecrypted(stored)
     if (failure !== undefined) {
       this.#onCorrupt(storeKey, failure)
-      return { problem: failure.message }
+      return { problem: failure.message, isEncrypted: true }
     }
     try {
       return decodeEntry(this.served, this.#keyIn(storeKey), stored.value, revision)
     } catch (error) {
       this.#onCorrupt(storeKey, error)
-      return { problem: 'is malformed' }
+      return { problem: 'is malformed', isEncrypted: false }
     }
   }
 }
@@ -242,7 +245,7 @@ type StoredValue = Pick<KeyValue, 'value'> & { readonly failure?: KeyValue['fail
 
 type Decoded =
   | (Omit<ReturnType<typeof decodeEntry>, 'problem'> & { readonly problem?: undefined })
-  | { readonly problem: string }
+  | Pick<UnreadableValue, 'problem' | 'isEncrypted'>
 
 function entryIn(decoded: Decoded): Entry | undefined {
   return decoded.problem === undefined ? decoded.entry : undefined

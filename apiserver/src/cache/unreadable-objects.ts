@@ -45,16 +45,16 @@ export class UnreadableObjects {
   /** Rebuilds the caches of kinds with an object that can be read again. */
   async retry(signal?: AbortSignal): Promise<void> {
     for (const cache of this.#caches()) {
-      const keys = [...cache.unreadable.keys()].slice(0, unreadableDefaults.sample)
-      for (const key of keys) {
+      const encrypted = [...cache.unreadable].filter(([, { isEncrypted }]) => isEncrypted)
+      for (const [key, { revision }] of encrypted.slice(0, unreadableDefaults.sample)) {
         if (signal?.aborted) return
         const { served } = cache
         // The store reports its outages itself.
         const { pair } = await this.#storage
           .get(served.keyOf(key), { signal })
           .catch(() => ({ pair: undefined }))
-        if (pair === undefined || pair.value.length === 0 || undecrypted(pair) !== undefined) continue
-        if (pair.modRevision !== cache.unreadable.get(key)?.revision || isMalformed(pair.value)) continue
+        // A later write reaches the cache through the log.
+        if (pair?.modRevision !== revision || undecrypted(pair) !== undefined) continue
         this.#log.info({ resource: served.resource }, 'objects can be decrypted again, rebuilding the cache')
         this.#follower.distrust(cache)
         break
@@ -65,9 +65,4 @@ export class UnreadableObjects {
   #caches(): ModelCache[] {
     return this.#follower.caches().filter(({ unreadable }) => unreadable.size > 0)
   }
-}
-
-/** A malformed value would be malformed again. */
-function isMalformed(value: Buffer): boolean {
-  return value[0] !== 0x7b
 }
