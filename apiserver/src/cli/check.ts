@@ -42,7 +42,7 @@ function lineOf({ problem, key, message, repaired }: Finding): string {
 function summaryOf(report: CheckReport, store: string): string {
   const { objects, reservations, kinds, counts, findings, revision } = report
   const found = Object.entries(counts).map(
-    ([problem, count]) => `  ${countOf(count, problem)}: ${remedyOf(problem)}\n`,
+    ([problem, count]) => `  ${problem} (${count.toLocaleString('en-US')}): ${remedyOf(problem)}\n`,
   )
   const total = report.problems + report.repaired
   const hidden = total - findings.length
