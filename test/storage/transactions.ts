@@ -146,7 +146,7 @@ export function transactionConformance(harness: StorageHarness): void {
           change(Array.from({ length: most + 1 }, (_, i) => put(`l${i}`, '1'))),
           change([
             put('l', '1'),
-            { type: 'put', key: 'm', value: Buffer.alloc(storageLimits.valueBytes + 1) },
+            { type: 'put', key: 'm', value: Buffer.alloc(storageLimits.storedBytes + 1) },
           ]),
           change([put('l', '1'), del('l')]),
         ]

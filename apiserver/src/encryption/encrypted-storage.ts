@@ -5,6 +5,7 @@ import {
   type ListOptions,
   type Operation,
   type Storage,
+  storageLimits,
   type Transaction,
   type TransactionResult,
   UndecryptableError,
@@ -56,6 +57,8 @@ export class EncryptedStorage implements Storage {
       if (operation.type === 'delete') onSuccess.push(operation)
       else {
         const { key } = operation
+        if (operation.value.length > storageLimits.valueBytes)
+          throw new RangeError(`the value of ${key} exceeds ${storageLimits.valueBytes} bytes`)
         const value = this.#ciphers.encrypt(key, operation.value)
         onSuccess.push({ type: 'put', key, value: value instanceof Promise ? await value : value })
       }

@@ -165,6 +165,8 @@ export interface WatchBatch {
 export const storageLimits = Object.freeze({
   /** Bytes of a value: below etcd's default request limit of 1.5 MiB, which includes keys and framing. */
   valueBytes: 1_500_000,
+  /** Bytes of a value with what its encryption adds: at most 35 kB, almost all of it what a key service has to say. */
+  storedBytes: 1_536_000,
   /** Compares, and operations, of a transaction: below etcd's default of 128 for each list. */
   transactionItems: 126,
 })

@@ -316,8 +316,8 @@ class EmbeddedStorage implements Storage {
         throw new RangeError(`the transaction has two operations on ${operation.key}`)
       keys.add(operation.key)
       if (operation.type === 'delete') continue
-      if (operation.value.length > storageLimits.valueBytes)
-        throw new RangeError(`the value of ${operation.key} exceeds ${storageLimits.valueBytes} bytes`)
+      if (operation.value.length > storageLimits.storedBytes)
+        throw new RangeError(`the value of ${operation.key} exceeds ${storageLimits.storedBytes} bytes`)
       bytes += operation.value.length
     }
     for (const { key } of compares) checkKey(key, this.#bounds.keyBytes)

@@ -68,8 +68,8 @@ function encodeOperation(keyspace: Keyspace, operation: Operation): IRequestOp {
   const key = keyspace.encode(operation.key)
   if (operation.type === 'delete') return { request_delete_range: { key } }
   const { byteLength, byteOffset, buffer } = operation.value
-  if (byteLength > storageLimits.valueBytes)
-    throw new RangeError(`a value of ${byteLength} bytes, over ${storageLimits.valueBytes}`)
+  if (byteLength > storageLimits.storedBytes)
+    throw new RangeError(`a value of ${byteLength} bytes, over ${storageLimits.storedBytes}`)
   return { request_put: { key, value: Buffer.from(buffer, byteOffset, byteLength) } }
 }
 
