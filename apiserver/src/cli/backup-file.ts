@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { access, type FileHandle, link, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
+import { unsealed } from '../operations/index.ts'
 import { UsageError } from './flags-values.ts'
 
 /**
@@ -58,9 +59,10 @@ export class CompleteFile {
   }
 }
 
-/** Reads a backup from the start. `-` is standard input. */
-export function readBackupFile(path: string): Readable {
-  return path === '-' ? process.stdin : createReadStream(path, { highWaterMark: 256 * 1024 })
+/** Reads a backup from the start, and decrypts it if there is a key. `-` is standard input. */
+export function readBackupFile(path: string, key: Buffer | undefined): Readable {
+  const source = path === '-' ? process.stdin : createReadStream(path, { highWaterMark: 256 * 1024 })
+  return Readable.from(unsealed(source, key), { objectMode: true, highWaterMark: 1 })
 }
 
 function alreadyThere(path: string): UsageError {

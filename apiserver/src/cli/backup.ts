@@ -3,6 +3,7 @@ import { PassThrough, type Readable } from 'node:stream'
 import { errorMessage } from '@setpoint/controller-runtime/api'
 import {
   BackupError,
+  BackupSeal,
   type BackupSummary,
   backupStream,
   type PrecedingBackup,
@@ -22,24 +23,27 @@ import { serverBackup } from './server-backup.ts'
  * Takes a backup, checks it while it is written, and prints what it has. Nothing stays of one that is not complete.
  * @throws UsageError, BackupError, the errors of the store, the server and the file
  */
-export async function backup({ origin, file, since, force }: BackupCommandOptions): Promise<void> {
+export async function backup({ origin, file, since, force, key }: BackupCommandOptions): Promise<void> {
   if (file === '-' && process.stdout.isTTY)
     throw new UsageError('a backup is not text: give a FILE, or redirect standard output')
   const signal = interruption()
-  const preceding = since === undefined ? undefined : await precedingBackup(since)
+  const preceding = since === undefined ? undefined : await precedingBackup(since, key)
   const output = file === '-' ? undefined : await CompleteFile.create(file, force)
+  const write = (bytes: Buffer) => (output ? output.write(bytes) : writeOut(bytes))
+  const seal = key && new BackupSeal(key)
   const progress = new Progress('backing up')
   try {
     const { stream, close } = await openOrigin(origin, preceding, signal)
     let summary: BackupSummary
     try {
-      summary = await copyChecked(stream, bytes => (output ? output.write(bytes) : writeOut(bytes)), progress)
+      summary = await copyChecked(stream, bytes => write(seal?.add(bytes) ?? bytes), progress)
     } catch (error) {
       throw signal.aborted ? signal.reason : describe(error, origin)
     } finally {
       stream.destroy()
       await close()
     }
+    if (seal !== undefined) await write(seal.end())
     await output?.complete()
     const line = `${said(summary)} ${file === '-' ? 'to standard output' : `to ${file}`} (${megabytes(summary.bytes)}, ${progress.end()})\n`
     if (output === undefined) process.stderr.write(line)
@@ -61,9 +65,9 @@ function said({
   return `backed up ${entries} changes, ${deletions} of them deletions, from version ${since.revision} to ${revision}`
 }
 
-async function precedingBackup(path: string): Promise<PrecedingBackup> {
+async function precedingBackup(path: string, key: Buffer | undefined): Promise<PrecedingBackup> {
   try {
-    const { header, footer } = await readBackup(readBackupFile(path))
+    const { header, footer } = await readBackup(readBackupFile(path, key))
     return { revision: header.revision, sha256: footer.sha256 }
   } catch (error) {
     throw error instanceof BackupError
@@ -90,8 +94,13 @@ async function openOrigin(
       cause: error,
     })
   })
-  const stream = backupStream(storage, { program: programVersion(), now: Date.now(), since, signal })
-  return { stream, close: () => storage.close() }
+  try {
+    const stream = await backupStream(storage, { program: programVersion(), now: Date.now(), since, signal })
+    return { stream, close: () => storage.close() }
+  } catch (error) {
+    await storage.close()
+    throw signal.aborted ? signal.reason : describe(error, origin)
+  }
 }
 
 /** Passes a backup on as it is read and checked, at the pace of the slower of both. */

@@ -1,8 +1,12 @@
 import { value } from './flag.ts'
+import { type ReadFile, readTextFile } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
 import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
-import { readBoolean, readNonEmpty, readServerUrl, UsageError } from './flags-values.ts'
+import { quote, readBoolean, readNonEmpty, readServerUrl, UsageError } from './flags-values.ts'
 import type { ServerConnection } from './server-transport.ts'
+
+/** Bytes of a key, see `sealDefaults`. The command line is read without loading the backups. */
+const backupKeyBytes = 32
 
 /** The flags of `setpoint backup`, `restore` and `verify` besides those of the store and the server. */
 export const backupFlags = Object.freeze({
@@ -37,6 +41,13 @@ export const backupFlags = Object.freeze({
     },
     read: readBoolean,
   }),
+  encryptKeyFile: value({
+    name: 'encrypt-key-file',
+    placeholder: 'FILE',
+    description: `file with the key that encrypts backups: ${backupKeyBytes} bytes in base64`,
+    commands: ['backup', 'restore', 'verify'],
+    read: readBackupKey,
+  }),
   dryRun: value({
     name: 'dry-run',
     placeholder: '',
@@ -49,6 +60,16 @@ export const backupFlags = Object.freeze({
   }),
 })
 
+function readBackupKey(path: string, readFile: ReadFile): Buffer {
+  const text = readTextFile(path, readFile).text.trim()
+  const key = Buffer.from(text, 'base64')
+  if (key.length !== backupKeyBytes || key.toString('base64') !== text)
+    throw new UsageError(
+      `${quote(path)} is not a key: ${backupKeyBytes} bytes in base64 are accepted, as \`openssl rand -base64 ${backupKeyBytes}\` makes them`,
+    )
+  return key
+}
+
 /** Where a backup is taken from. */
 export type BackupOrigin =
   | { readonly kind: 'server'; readonly connection: ServerConnection }
@@ -60,6 +81,8 @@ export interface BackupCommandOptions {
   readonly file: string
   readonly since: string | undefined
   readonly force: boolean
+  /** Undefined for a backup that is not encrypted. */
+  readonly key: Buffer | undefined
 }
 
 export interface RestoreCommandOptions {
@@ -68,6 +91,12 @@ export interface RestoreCommandOptions {
   readonly files: readonly string[]
   readonly force: boolean
   readonly dryRun: boolean
+  readonly key: Buffer | undefined
+}
+
+export interface VerifyCommandOptions {
+  readonly files: readonly string[]
+  readonly key: Buffer | undefined
 }
 
 /** @throws UsageError */
@@ -81,6 +110,7 @@ export function backupOptions(
     file,
     since: settings.optional(backupFlags.since),
     force: settings.value(backupFlags.force),
+    key: settings.optional(backupFlags.encryptKeyFile),
   }
 }
 
@@ -92,7 +122,12 @@ export function restoreOptions(settings: Settings, files: readonly string[]): Re
     files,
     force: settings.value(backupFlags.force),
     dryRun: settings.value(backupFlags.dryRun),
+    key: settings.optional(backupFlags.encryptKeyFile),
   }
+}
+
+export function verifyOptions(settings: Settings, files: readonly string[]): VerifyCommandOptions {
+  return { files, key: settings.optional(backupFlags.encryptKeyFile) }
 }
 
 /** A server comes first: the environment of a server's container names its store, too. */

@@ -10,6 +10,8 @@ import {
   backupOptions,
   type RestoreCommandOptions,
   restoreOptions,
+  type VerifyCommandOptions,
+  verifyOptions,
 } from './flags-backup.ts'
 import { type CheckOptions, checkOptions } from './flags-check.ts'
 import type { ReadFile } from './flags-files.ts'
@@ -65,7 +67,7 @@ export type CommandLine =
   | { readonly command: 'purge'; readonly options: PurgeOptions }
   | { readonly command: 'backup'; readonly options: BackupCommandOptions }
   | { readonly command: 'restore'; readonly options: RestoreCommandOptions }
-  | { readonly command: 'verify'; readonly files: readonly string[] }
+  | { readonly command: 'verify'; readonly options: VerifyCommandOptions }
   | { readonly command: 'reencrypt'; readonly options: ReencryptOptions }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
@@ -105,7 +107,8 @@ export function parseCommandLine(
     }
   if (parsed.command === 'restore')
     return { command: parsed.command, options: restoreOptions(settings, parsed.files) }
-  if (parsed.command === 'verify') return { command: parsed.command, files: parsed.files }
+  if (parsed.command === 'verify')
+    return { command: parsed.command, options: verifyOptions(settings, parsed.files) }
   if (parsed.command === 'reencrypt') return { command: parsed.command, options: reencryptOptions(settings) }
   const shared = {
     configFile: settings.configFile,

@@ -44,7 +44,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       await restore(commandLine.options)
     } else if (commandLine.command === 'verify') {
       const { verify } = await import('./restore.ts')
-      await verify(commandLine.files)
+      await verify(commandLine.options)
     } else if (commandLine.command === 'reencrypt') {
       const { reencrypt } = await import('./reencrypt.ts')
       await reencrypt(commandLine.options)

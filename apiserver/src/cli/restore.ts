@@ -9,7 +9,7 @@ import {
 } from '../operations/index.ts'
 import { type Storage, StoreNotEmptyError } from '../storage/index.ts'
 import { readBackupFile } from './backup-file.ts'
-import type { RestoreCommandOptions } from './flags-backup.ts'
+import type { RestoreCommandOptions, VerifyCommandOptions } from './flags-backup.ts'
 import type { StoreOptions } from './flags-store.ts'
 import { interruption } from './interruption.ts'
 import { describeStore, openStore, replaceStore } from './open-store.ts'
@@ -19,9 +19,10 @@ import { megabytes, Progress } from './progress.ts'
  * Replaces the content of a store by that of backups, which are read and checked first.
  * @throws BackupError, StoreNotEmptyError, the errors of the store
  */
-export async function restore({ store, files, force, dryRun }: RestoreCommandOptions): Promise<void> {
+export async function restore({ store, files, force, dryRun, key }: RestoreCommandOptions): Promise<void> {
+  const checked = await readAll({ files, key })
+  // Until now there was nothing to clean up.
   const signal = interruption()
-  const checked = await readAll(files)
   try {
     if (dryRun) await plan(checked, store, force)
     else await run(checked, store, { force, signal })
@@ -31,20 +32,21 @@ export async function restore({ store, files, force, dryRun }: RestoreCommandOpt
 }
 
 /** Reads backups and prints what they have. @throws BackupError */
-export async function verify(files: readonly string[]): Promise<void> {
-  const checked = await readAll(files)
+export async function verify(options: VerifyCommandOptions): Promise<void> {
+  const checked = await readAll(options)
+  const { files } = options
   checked.spool.close()
   for (const [at, summary] of checked.summaries.entries())
     process.stdout.write(`${files[at]} is whole: ${contentOf(summary)}\n`)
 }
 
-async function readAll(files: readonly string[]): Promise<CheckedBackups> {
+async function readAll({ files, key }: VerifyCommandOptions): Promise<CheckedBackups> {
   const total = files.reduce((sum, path) => sum + sizeOf(path), 0)
   const progress = new Progress('checking')
   let bytes = 0
   try {
     return await checkBackups(
-      files.map(name => ({ name, open: () => readBackupFile(name) })),
+      files.map(name => ({ name, open: () => readBackupFile(name, key) })),
       {
         onBytes(more) {
           bytes += more

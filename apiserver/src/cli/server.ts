@@ -13,7 +13,6 @@ import {
   Metrics,
   StorageMetrics,
 } from '../metrics/index.ts'
-import { backupStream } from '../operations/index.ts'
 import { installedSources, type Plugins, type ReloadOutcome, ServedKinds } from '../plugins/index.ts'
 import { programVersion } from '../program-version.ts'
 import { assembleRooms, type ServerRooms } from '../rooms.ts'
@@ -32,6 +31,7 @@ import type { SettingsInForce } from './flags-settings.ts'
 import { listen } from './listen.ts'
 import { openStorage } from './open-storage.ts'
 import type { ServerOptions } from './options.ts'
+import { serveBackup } from './serve-backup.ts'
 import { assemblePlugins, startOwnKinds } from './server-plugins.ts'
 import { stopDefaults, stopServer } from './stop-server.ts'
 import { withinTime } from './within-time.ts'
@@ -152,7 +152,7 @@ export async function startServer(
     basePath,
     settings,
     // What is encrypted in the store stays so.
-    backup: options => backupStream(stored, { program: programVersion(), now: Date.now(), ...options }),
+    backup: options => serveBackup(stored, options),
     slowRequestMs: options.slowRequestMs,
     tls: options.tls && {
       cert: options.tls.cert.text,

@@ -3,7 +3,7 @@ import type { Router } from '@koa/router'
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import { toRevision } from '@setpoint/controller-runtime/internal'
 import { quote } from '../model/index.ts'
-import { badRequest } from '../registry/index.ts'
+import { badRequest, withApiErrors } from '../registry/index.ts'
 import { abortedByClose } from './aborted-by-close.ts'
 import type { Context, RequestState } from './request-state.ts'
 
@@ -23,7 +23,7 @@ export interface OperationsRoutesParts {
   readonly backup?: (options: {
     readonly since: Preceding | undefined
     readonly signal: AbortSignal
-  }) => Readable
+  }) => Promise<Readable>
 }
 
 /**
@@ -39,7 +39,7 @@ export function addOperationsRoutes(
 ): void {
   if (backup === undefined) return
   let isBusy = false
-  router.get('/operations/backup', (ctx: Context) => {
+  router.get('/operations/backup', async (ctx: Context) => {
     const since = precedingIn(new URLSearchParams(ctx.querystring))
     ctx.status = 200
     ctx.set('content-disposition', 'attachment; filename="setpoint.backup"')
@@ -53,7 +53,10 @@ export function addOperationsRoutes(
       })
     isBusy = true
     const signal = abortedByClose(ctx.req, ctx.res)
-    const stream = backup({ since, signal })
+    const stream = await withApiErrors(backup({ since, signal })).catch((error: unknown) => {
+      isBusy = false
+      throw error
+    })
     const { res } = ctx
     stream.once('close', () => {
       isBusy = false

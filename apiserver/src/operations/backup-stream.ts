@@ -34,13 +34,21 @@ export interface BackupOptions {
 }
 
 /**
- * Returns a backup of the store at one revision, compressed. It is read at the pace of its consumer, a page at a time.
+ * Returns a backup of the store at one revision, compressed. It is read at the pace of its consumer, a page at a time. The first
+ * page has been read when it resolves, so that what is wrong from the start is an error of the call.
  *
  * The stream fails with BackupError if the store compacts the history that it needs, and with the errors of the store. A
  * consumer that gets no footer has no backup.
+ * @throws BackupError, the errors of the store
  */
-export function backupStream(storage: Storage, options: BackupOptions): Readable {
-  const lines = Readable.from(blocksOf(storage, options), { objectMode: true, highWaterMark: 1 })
+export async function backupStream(storage: Storage, options: BackupOptions): Promise<Readable> {
+  const blocks = blocksOf(storage, options)
+  const first = await blocks.next()
+  const all = async function* () {
+    if (first.done !== true) yield first.value
+    yield* blocks
+  }
+  const lines = Readable.from(all(), { objectMode: true, highWaterMark: 1 })
   const zip = createGzip({ level: backupDefaults.gzipLevel })
   // The error of the first stream destroys the other one with the same error.
   return pipeline(lines, zip, () => {})

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +11,14 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { decodeEntry, encodeEntry } from './backup-format.ts'
-import { backupStream, type PrecedingBackup, readBackup } from './index.ts'
+import {
+  BackupSeal,
+  backupStream,
+  type PrecedingBackup,
+  readBackup,
+  sealDefaults,
+  unsealed,
+} from './index.ts'
 
 let dataDir: string
 let storage: Storage
@@ -31,8 +39,8 @@ async function put(key: string, value: string): Promise<number> {
 
 const { signal } = new AbortController()
 
-function taken(since?: PrecedingBackup): Promise<Buffer> {
-  return buffer(backupStream(storage, { program: 'test', now: 0, since, signal }))
+async function taken(since?: PrecedingBackup): Promise<Buffer> {
+  return buffer(await backupStream(storage, { program: 'test', now: 0, since, signal }))
 }
 
 async function read(file: Buffer): Promise<{ keys: string[]; sha256: string; revision: number }> {
@@ -83,7 +91,7 @@ describe('a value', () => {
 
 test('a backup shows one version, also when its later pages are read after further writes', async () => {
   for (let n = 0; n < 1_500; n++) await put(`objects/x/things/${String(n).padStart(4, '0')}`, '{"old":true}')
-  const stream = backupStream(storage, { program: 'test', now: 0, signal })
+  const stream = await backupStream(storage, { program: 'test', now: 0, signal })
   const chunks: Buffer[] = []
   for await (const chunk of stream) {
     if (chunks.length === 0) {
@@ -170,5 +178,58 @@ describe('a file that is not whole is refused:', () => {
     await refused(gzipSync(text.replace('"format":1', '"format":2'))).toThrow(
       'it has format 2, written by a newer version of Setpoint; this version reads formats up to 1',
     )
+  })
+})
+
+describe('an encrypted file', () => {
+  const key = Buffer.alloc(32, 1)
+  const opened = (file: Buffer, withKey: Buffer | undefined = key) =>
+    buffer(Readable.from(unsealed(Readable.from([file.subarray(0, 7), file.subarray(7)]), withKey)))
+  const sealedFrom = (...parts: Buffer[]) => {
+    const seal = new BackupSeal(key)
+    return Buffer.concat([...parts.map(part => seal.add(part)), seal.end()])
+  }
+  const text = randomBytes(3 * sealDefaults.frameBytes)
+
+  test.each([1, 100, sealDefaults.frameBytes, sealDefaults.frameBytes + 1, text.length])(
+    'of %i bytes is opened with its key',
+    async length => {
+      const file = sealedFrom(text.subarray(0, 1), text.subarray(1, length))
+      expect((await opened(file)).equals(text.subarray(0, length))).toBe(true)
+    },
+  )
+
+  test('is refused with another key, without one, and if it is not encrypted', async () => {
+    const file = sealedFrom(text)
+    await expect(opened(file, Buffer.alloc(32, 2))).rejects.toThrow('it has another key')
+    await expect(buffer(Readable.from(unsealed(Readable.from([file]), undefined)))).rejects.toThrow(
+      'it is encrypted',
+    )
+    await expect(opened(text)).rejects.toThrow('it is not encrypted')
+  })
+
+  test('is refused if a frame is changed, cut off, moved or repeated', async () => {
+    const file = sealedFrom(text)
+    const start = file.length % (sealDefaults.frameBytes + 20)
+    const frame = (n: number) =>
+      file.subarray(
+        start + n * (sealDefaults.frameBytes + 20),
+        start + (n + 1) * (sealDefaults.frameBytes + 20),
+      )
+    const head = file.subarray(0, start)
+    expect((await opened(Buffer.concat([head, frame(0), frame(1), frame(2)]))).equals(text)).toBe(true)
+    for (const frames of [
+      [0, 1],
+      [1, 0, 2],
+      [0, 0, 2],
+      [0, 2],
+      [0, 1, 2, 2],
+    ])
+      await expect(opened(Buffer.concat([head, ...frames.map(frame)]))).rejects.toThrow(
+        /^it is (cut|damaged)|^it has another key/,
+      )
+    const changed = Buffer.from(file)
+    changed[file.length - 40] = (changed[file.length - 40] ?? 0) ^ 1
+    await expect(opened(changed)).rejects.toThrow('it was changed after it was encrypted')
   })
 })

@@ -13,6 +13,7 @@
  */
 export { BackupError, type BackupFooter, type BackupHeader, type PrecedingBackup } from './backup-format.ts'
 export { type BackupSummary, readBackup } from './backup-reader.ts'
+export { BackupSeal, sealDefaults, unsealed } from './backup-seal.ts'
 export { backupStream } from './backup-stream.ts'
 export * from './check.ts'
 export * from './check-report.ts'
