@@ -72,6 +72,15 @@ const matrix: Readonly<Record<string, object>> = {
     tls: { secretName: 'tls' },
     embedded: { persistence: { storageClassName: 'fast', size: '1Gi' } },
   },
+  'backups, with HTTPS': {
+    tls: { secretName: 'tls' },
+    networkPolicy: { from: [{ namespaceSelector: {} }] },
+    backup: { enabled: true, ...place },
+  },
+  'backups of the embedded store on a volume of ours': {
+    store: 'embedded',
+    backup: { enabled: true, schedule: '@hourly', volume: { nfs: { server: '192.0.2.1', path: '/b' } } },
+  },
   HTTPS: { tls: { secretName: 'tls' } },
   'HTTPS with a public authority': { tls: { secretName: 'tls', caKey: '' } },
   'an Ingress': {

@@ -12,6 +12,7 @@ const modules: Readonly<Record<string, string>> = {
   v1: 'kubernetes-types/core/v1.js',
   'apps/v1': 'kubernetes-types/apps/v1.js',
   'autoscaling/v2': 'kubernetes-types/autoscaling/v2.js',
+  'batch/v1': 'kubernetes-types/batch/v1.js',
   'networking.k8s.io/v1': 'kubernetes-types/networking/v1.js',
   'policy/v1': 'kubernetes-types/policy/v1.js',
   'monitoring.coreos.com/v1': '../../test/support/service-monitor.ts',
