@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { bothStores, type Store } from '../support/worlds.ts'
 import { reportAvailability } from './availability.ts'
+import { reportBackup } from './backup.ts'
 import { reportClients } from './clients.ts'
 import { reportSpecs } from './e2e.ts'
 import { tableOf } from './footprint.ts'
@@ -13,11 +14,12 @@ import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
 /**
  * `npm run soak [-- --minutes 10 --store etcd --members 3 --seed 7]`, `npm run soak -- availability [--minutes 10 --seed 7]`,
  * `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, `npm run soak -- upgrade [--store etcd --objects 10000]`,
+ * `npm run soak -- backup [--store etcd --objects 100000]`,
  * `npm run soak -- rolling [--from COMMIT --minutes 10 --seed 7]`, or `npm run soak -- e2e [--store etcd]`: exits with 1 on a violation.
  */
 const defaultMinutes = 10
 
-const soaks = ['stores', 'availability', 'clients', 'upgrade', 'rolling', 'e2e'] as const
+const soaks = ['stores', 'availability', 'clients', 'upgrade', 'rolling', 'backup', 'e2e'] as const
 
 const { minutes, seed, objects, members, from, wanted, what } = readArguments()
 let failed = false
@@ -27,6 +29,8 @@ else if (what === 'clients')
 else if (what === 'upgrade')
   for (const store of wanted) failed = !(await reportUpgrade(store, objects)) || failed
 else if (what === 'rolling') failed = !(await reportRolling({ from, seed, durationMs: minutes * 60_000 }))
+else if (what === 'backup')
+  for (const store of wanted) failed = !(await reportBackup(store, objects)) || failed
 else if (what === 'e2e') failed = (await Promise.all(wanted.map(reportSpecs))).includes(false)
 else await soakStores()
 process.exitCode = failed ? 1 : 0
@@ -66,7 +70,7 @@ function readArguments(): {
 } {
   const usage = () => {
     console.error(
-      'usage: npm run soak -- [availability | clients | upgrade | rolling | e2e] [--minutes N] [--store embedded|etcd] [--members 1|3] [--seed N] [--objects N] [--from COMMIT]',
+      'usage: npm run soak -- [availability | clients | upgrade | rolling | backup | e2e] [--minutes N] [--store embedded|etcd] [--members 1|3] [--seed N] [--objects N] [--from COMMIT]',
     )
     process.exit(2)
   }
