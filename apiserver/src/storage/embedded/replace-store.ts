@@ -39,6 +39,8 @@ export async function replaceEmbeddedStore(
       durable: false,
       // Nobody follows it.
       historyRevisions: 1,
+      tailRevisions: 1,
+      tailBytes: 1,
       log,
     })
     let isOver = false
