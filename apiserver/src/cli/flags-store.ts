@@ -52,7 +52,7 @@ export const storeFlags = Object.freeze({
           'afterwards drop the history of the embedded store, and rewrite its file without its free space, so that no file has the old values; needs disk space for the copy',
       },
     },
-    commands: storeCommands,
+    commands: ['serve', 'reencrypt'],
     read: readBoolean,
   }),
   etcdEndpoints: {

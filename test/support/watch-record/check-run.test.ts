@@ -417,7 +417,13 @@ describe('a run', () => {
     const run = goodRun()
     const connections = [
       from('present', 0, bookmark(9, true), event('ADDED', a10), gone(12)),
-      from('present', 13, event('ADDED', a11), bookmark(13, true), event('MODIFIED', thing('a', 14, 'red', 'a-4'))),
+      from(
+        'present',
+        13,
+        event('ADDED', a11),
+        bookmark(13, true),
+        event('MODIFIED', thing('a', 14, 'red', 'a-4')),
+      ),
     ]
     const watchers = [{ name: 'witness', selects: () => true, witness: true, connections }]
     expect(checkRun({ ...run.log, writes: [], lists: [], watchers, otherWriters: true })).toEqual([])
