@@ -25,7 +25,7 @@ const long = [
   'test/openapi-typescript.test.ts',
   'test/packages.test.ts',
   'test/plugin-packages.test.ts',
-  'test/runbooks{,-stores}.test.ts',
+  'test/runbooks{,-lost,-stores}.test.ts',
   'test/sdk-restarts.test.ts',
   'test/several-servers.test.ts',
   'test/soak.test.ts',
