@@ -106,6 +106,14 @@ describe('setpoint service-account-token', () => {
     expect(await readdir(folder)).not.toContain('once.next')
   })
 
+  it('leaves a file to the group that alone may read it', async () => {
+    const file = join(folder, 'shared')
+    await writeFile(file, 'old', { mode: 0o640 })
+    expect(await request('--output', file)).toMatchObject({ code: 0, stderr: '' })
+    expect(await modeOf(file)).toBe('640')
+    expect(await readFile(file, 'utf8')).not.toBe('old')
+  })
+
   it.each([
     [['default/nobody'], /serviceaccounts "nobody" not found/],
     [['default/robot', '--bound-secret', 'missing'], /secrets "missing" not found/],

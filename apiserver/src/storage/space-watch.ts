@@ -63,7 +63,7 @@ export class SpaceWatch {
     } catch (error) {
       if (signal.aborted) return
       this.#latest = undefined
-      if (this.#isReadable) this.#log.info({ err: error }, 'failed to read how much space the store has')
+      if (this.#isReadable) this.#log.warn({ err: error }, 'failed to read how much space the store has')
       this.#isReadable = false
       return
     }
