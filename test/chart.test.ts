@@ -64,6 +64,7 @@ const matrix: Readonly<Record<string, object>> = {
   'one process with the embedded store': { store: 'embedded' },
   'the embedded store on a claim that exists': {
     store: 'embedded',
+    settings: { 'compact-store': true },
     apiserver: { replicas: 1 },
     embedded: { persistence: { existingClaim: 'old' } },
   },
@@ -181,6 +182,12 @@ const matrix: Readonly<Record<string, object>> = {
   'every setting': {
     logLevel: 'debug',
     settings: {
+      'audit-log-maxage': 30,
+      'compact-store': false,
+      'grant-plugins': true,
+      'kubernetes-kinds': false,
+      'lease-duration': 30,
+      'log-format': 'json',
       'max-watches': 1_000_000,
       'max-watches-per-user': 500,
       'reserved-domain': 'control.example.com',
@@ -218,6 +225,14 @@ const probesOf = ({ container }: Pod) =>
     const probe = container[name]
     return probe === undefined ? [] : [fieldsOf(fieldsOf(probe).httpGet ?? fieldsOf(probe).tcpSocket)]
   })
+/** Returns the text of the configuration file of the program. */
+const configOf = (objects: readonly KubernetesObject[]) =>
+  textOf(
+    objects
+      .filter(({ kind }) => kind === 'ConfigMap')
+      .map(({ raw }) => fieldsOf(raw.data)['setpoint.yaml'])
+      .find(text => text !== undefined),
+  )
 const matchLabels = (selector: unknown) => fieldsOf(fieldsOf(selector).matchLabels)
 
 /** Renders an upgrade in a cluster that has these objects. */
@@ -276,6 +291,37 @@ describe('the chart', () => {
       for (const { name } of objects) expect(name.length).toBeLessThanOrEqual(63 - 5)
       for (const { pod, name } of objects) if (pod) expect(name.length).toBeLessThanOrEqual(63 - 11)
     }
+  })
+})
+
+describe('settings', () => {
+  it('are all flags of `serve` that the chart does not set itself', async () => {
+    // The chart mounts the file with the password, and a ConfigMap is no place for a secret.
+    const own = new Set(['etcd-password'])
+    const variables = new Map(flagsOf('serve').map(flag => [environmentName(flag, 'serve'), flag.name]))
+    for (const { objects } of rendered.values()) {
+      for (const { args, env } of containersOf(objects).filter(({ args }) => args[0] === 'serve')) {
+        for (const arg of args.slice(1)) own.add(/^--([a-z-]+)=/.exec(arg)?.[1] ?? arg)
+        for (const { name } of env) own.add(variables.get(textOf(name)) ?? '')
+      }
+    }
+    for (const name of Object.keys(fieldsOf(load(configOf(objectsOf('the defaults')))))) own.add(name)
+    const schema = load(await readFile(`${root}charts/setpoint/values.schema.json`, 'utf8'))
+    const { settings } = fieldsOf(fieldsOf(schema).properties)
+    const others = flagsOf('serve').flatMap(({ name }) => (own.has(name) ? [] : [name]))
+    expect(Object.keys(fieldsOf(fieldsOf(settings).properties))).toEqual(others.toSorted())
+  })
+
+  it('reach the program with the meaning that they have in the values', () => {
+    expect(load(configOf(objectsOf('every setting')))).toMatchObject({
+      'compact-store': 'false',
+      'grant-plugins': 'true',
+      'lease-duration': '30',
+      'max-watches': '1000000',
+    })
+    const config = configOf(objectsOf('the embedded store on a claim that exists'))
+    const args = ['serve', '--store=embedded', '--config=setpoint.yaml']
+    expect(parseCommandLine(args, {}, () => config)).toMatchObject({ options: { store: { compact: true } } })
   })
 })
 
@@ -943,6 +989,16 @@ describe('invalid values', () => {
       'an unknown setting',
       { settings: { 'max-watch': 1 } },
       /dditional propert.* '?max-watch'? (is )?not allowed/,
+    ],
+    [
+      'a setting that the chart sets',
+      { settings: { 'data-dir': '/data' } },
+      /dditional propert.* '?data-dir'? (is )?not allowed/,
+    ],
+    [
+      'a setting of the other store',
+      { settings: { 'compact-store': true } },
+      'settings.compact-store is for store: embedded, not for etcd',
     ],
     ['a text for a number', { service: { port: 'http' } }, /service[./]port\b.*integer/],
     [
