@@ -148,6 +148,13 @@ interface HalfWay {
   leave(): void
 }
 
+/** Returns the writes of users that were refused while their bodies arrived. */
+async function refusedBodies(): Promise<number> {
+  const labels = 'priority_level="writes",flow_schema="users",reason="bodies-full"'
+  const series = `apiserver_flowcontrol_rejected_requests_total{${labels}} `
+  return Number((await metrics()).split(series)[1]?.split('\n')[0])
+}
+
 async function heldBytes(): Promise<number> {
   return Number(/^setpoint_flowcontrol_held_bytes (\d+)$/m.exec(await metrics())?.[1])
 }
@@ -167,6 +174,7 @@ it('600 writes whose bodies stall do not hold up another write of the same ident
 })
 
 it('large bodies that stall are refused past 64 MiB, and other writes of the same identity pass', async () => {
+  const before = await refusedBodies()
   const large = await openHalfWay(30, 3_000_000, 2_900_000)
   try {
     // 23 of them fit.
@@ -175,6 +183,7 @@ it('large bodies that stall are refused past 64 MiB, and other writes of the sam
       expect(each).toMatch(/^HTTP\/1\.1 429 [\s\S]*\r\nretry-after: 1\r\n/i)
       expect(each).toContain('too many bytes of request bodies: those of \\"ann\\" hold')
     }
+    expect(await refusedBodies()).toBe(before + 7)
     expect(await heldBytes()).toBeLessThanOrEqual(64 * 1024 * 1024)
     expect(await create('beside-large', { text: 'x'.repeat(1_000_000) })).toBe(201)
   } finally {

@@ -93,7 +93,10 @@ export class RequestSeat implements BodyCount {
   }
 
   begin(refuse: (why: ApiError) => void): void {
-    this.#body = this.#memory.begin(this.#party.identity, refuse)
+    this.#body = this.#memory.begin(this.#party.identity, why => {
+      this.#queues.countRefusedBody(this.#party)
+      refuse(why)
+    })
   }
 
   add(bytes: number): void {

@@ -9,7 +9,7 @@ interface Queues {
   tallies(): Iterable<{
     class: string
     kind: string
-    tally: { dispatched: number; full: number; late: number; cancelled: number }
+    tally: { dispatched: number; full: number; late: number; cancelled: number; bodies: number }
   }>
   onWaited: (requestClass: string, kind: string, seconds: number) => void
 }
@@ -29,7 +29,7 @@ export function describeQueues(registry: Registry, queues: Queues): void {
   )
   scraped.counter(
     'apiserver_flowcontrol_rejected_requests_total',
-    'Requests that were not admitted: queue-full and time-out got 429, cancelled means that the client left.',
+    'Requests that were refused: queue-full, time-out and bodies-full got 429, cancelled means that the client left.',
     [...labelNames, 'reason'],
     // From 0 on, because Prometheus does not see the increase of a counter that appears with 1.
     function* () {
@@ -37,6 +37,7 @@ export function describeQueues(registry: Registry, queues: Queues): void {
         yield [tally.full, level, kind, 'queue-full']
         yield [tally.late, level, kind, 'time-out']
         yield [tally.cancelled, level, kind, 'cancelled']
+        yield [tally.bodies, level, kind, 'bodies-full']
       }
     },
   )

@@ -206,7 +206,7 @@ describe('bounds', () => {
     expect(outcomes.filter(each => each === 'noisy refused')).toHaveLength(101)
     expect(outcomes).toContain('calm served')
     const [full] = [...world.queues.tallies()]
-    expect(full?.tally).toEqual({ dispatched: 101, full: 101, late: 0, cancelled: 0 })
+    expect(full?.tally).toEqual({ dispatched: 101, full: 101, late: 0, cancelled: 0, bodies: 0 })
   })
 
   it('of time refuse what has waited too long', async () => {

@@ -49,6 +49,8 @@ interface RequestTally {
   full: number
   late: number
   cancelled: number
+  /** Refused while their bodies arrived, because bodies hold too many bytes. */
+  bodies: number
 }
 
 /**
@@ -113,6 +115,11 @@ export class RequestQueues {
   *tallies(): Iterable<{ class: RequestClass; kind: IdentityKind; tally: RequestTally }> {
     for (const [name, kinds] of this.#tallies)
       for (const [kind, tally] of kinds) yield { class: name, kind, tally }
+  }
+
+  /** Counts a request that was refused while its body arrived. */
+  countRefusedBody(party: Party): void {
+    this.#tallyOf(party).bodies++
   }
 
   /** Admits a request at once if it need not wait. */
@@ -257,7 +264,7 @@ export class RequestQueues {
     }
     let tally = kinds.get(kind)
     if (tally === undefined) {
-      tally = { dispatched: 0, full: 0, late: 0, cancelled: 0 }
+      tally = { dispatched: 0, full: 0, late: 0, cancelled: 0, bodies: 0 }
       kinds.set(kind, tally)
     }
     return tally
