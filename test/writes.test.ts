@@ -1128,9 +1128,9 @@ describe.each(bothStores)('writes on the %s store', store => {
     })
 
     it("refuses an object with 413 if its unique values bring it above the stores' limit", async () => {
-      const code = 'x'.repeat(600_000)
+      const code = 'x'.repeat(800_000)
       refusalOf(await api.post(items.path, items.body('too-large', { code })), 413)
-      const aliases = Array.from({ length: 60 }, (_, n) => `${n}-${'x'.repeat(10_000)}`)
+      const aliases = Array.from({ length: 60 }, (_, n) => `${n}-${'x'.repeat(13_000)}`)
       refusalOf(await api.post(items.path, items.body('too-large', { aliases })), 413)
       refusalOf(await api.get(items.at('too-large')), 404)
       await items.create('large', { code: code.slice(0, 490_000) })
