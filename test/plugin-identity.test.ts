@@ -175,6 +175,12 @@ describe('a plugin that asks for permissions', () => {
     await Promise.all((plugins ?? []).map(dir => rm(dir, { recursive: true, force: true })))
   })
 
+  it('is told to bind its role to the service account of the controllers, if they are in other processes', async () => {
+    await start('--role', 'apiserver')
+    const both = `to the user ${name} and to the service account of the processes with controllers, setpoint-system:controllers`
+    await eventually(async () => expect(await problems()).toContain(both))
+  })
+
   it('has them from the moment the operator binds its role, and not after', async () => {
     await start()
     await eventually(async () => expect(await problems()).toContain(`bind the ClusterRole ${name}`))

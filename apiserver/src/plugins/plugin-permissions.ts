@@ -6,9 +6,12 @@ import type { PluginEnvironment } from './plugin-environment.ts'
 /** The permissions that a plugin asks for besides those of its own kinds. */
 export class PluginPermissions {
   readonly #actor: PluginActor
-  readonly #environment: Pick<PluginEnvironment, 'roles' | 'grantsPermissions'>
+  readonly #environment: Pick<PluginEnvironment, 'roles' | 'grantsPermissions' | 'manager'>
 
-  constructor(actor: PluginActor, environment: Pick<PluginEnvironment, 'roles' | 'grantsPermissions'>) {
+  constructor(
+    actor: PluginActor,
+    environment: Pick<PluginEnvironment, 'roles' | 'grantsPermissions' | 'manager'>,
+  ) {
     this.#actor = actor
     this.#environment = environment
   }
@@ -26,7 +29,12 @@ export class PluginPermissions {
     const missing = this.#actor.missing(permissions)
     if (missing.length === 0) return []
     const { name } = this.#actor.user
-    const message = `no role grants ${missing.map(show).join(', ')}; bind the ClusterRole ${name} to the user ${name}, or start the server with --grant-plugins`
+    // What the user of a process with controllers may do is not known here.
+    const others =
+      this.#environment.manager === undefined
+        ? ' and to the service account of the processes with controllers, setpoint-system:controllers by default'
+        : ''
+    const message = `no role grants ${missing.map(show).join(', ')}; bind the ClusterRole ${name} to the user ${name}${others}, or start the server with --grant-plugins`
     return [{ source: 'permissions', message }]
   }
 }
