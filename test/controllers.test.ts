@@ -227,7 +227,9 @@ describe('the role controllers', () => {
     )
     const metrics = (await ask('/metrics')).text
     expect(metrics).toContain('controller_runtime_reconcile_total{controller="')
-    expect(metrics).toMatch(/^setpoint_build_info\{version=".+",node="v.+",store="",role="controllers"\} 1$/m)
+    expect(metrics).toMatch(
+      /^setpoint_build_info\{version=".+",commit="",node="v.+",store="",role="controllers"\} 1$/m,
+    )
     expect(metrics).toContain('kubernetes_healthcheck{name="leader-election",type="readyz"} 1')
     expect(metrics).toContain(
       'kubernetes_healthcheck{name="informer/gadgets.demo.example.com",type="readyz"} 1',

@@ -148,7 +148,9 @@ describe('a server that an administrator looks into', () => {
 
   it('tells its version, checks, certificates, files and requests in progress as metrics', async () => {
     const { text } = await root.get('/metrics')
-    expect(text).toMatch(/^setpoint_build_info\{version=".+",node="v.+",store="embedded",role="all"\} 1$/m)
+    expect(text).toMatch(
+      /^setpoint_build_info\{version=".+",commit="",node="v.+",store="embedded",role="all"\} 1$/m,
+    )
     expect(text).toContain('kubernetes_healthcheck{name="store",type="readyz"} 1')
     expect(text).toMatch(/^apiserver_current_inflight_requests\{request_kind="readOnly"\} [1-9]/m)
     expect(text).toContain('apiserver_current_inflight_requests{request_kind="mutating"} 0')

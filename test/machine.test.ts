@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { basename, delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -20,6 +20,8 @@ const execute = promisify(execFile)
 
 let folder: string
 let blocks: DocBlock[]
+/** The folder in the archive. */
+let packed: string
 let server: Running | undefined
 
 beforeAll(async () => {
@@ -28,7 +30,8 @@ beforeAll(async () => {
     await mkdir(join(folder, name))
   blocks = blocksOf(page, await readFile(join(root, page), 'utf8'))
   // Without the build of `npm run pack`, which would replace the program of other tests.
-  await execute(process.execPath, ['scripts/pack.mjs', folder], { cwd: root })
+  const { stdout } = await execute(process.execPath, ['scripts/pack.mjs', folder], { cwd: root })
+  packed = basename(stdout.trim()).replace(`-${process.platform}-${process.arch}.tgz`, '')
   const packing = ['pack', '--ignore-scripts', '--pack-destination', join(folder, 'srv/plugins')]
   await execute('npm', [...packing, '--workspace', 'plugins/uptime'], { cwd: root })
 })
@@ -37,11 +40,12 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** Returns a text of the page with the folders of the test, and the platform of this machine. */
+/** Returns a text of the page with the folders of the test, the build of this commit, and the platform of this machine. */
 const adapted = (text: string) =>
   text
     .replaceAll('/opt', join(folder, 'opt'))
     .replaceAll('/usr/local/bin', join(folder, 'usr/local/bin'))
+    .replaceAll('setpoint-0.1.0', packed)
     .replaceAll('linux-x64', `${process.platform}-${process.arch}`)
 
 function textOf(mark: string): string {
@@ -60,6 +64,10 @@ async function run(mark: string): Promise<string> {
 
 it('installs the archive without npm, serves with the archive of a plugin, upgrades and rolls back', async () => {
   expect(await run('install')).toBe('setpoint 0.1.0')
+  const git = async (...args: string[]) => (await execute('git', args, { cwd: root })).stdout.trim()
+  const commit = await git('rev-parse', 'HEAD')
+  const isReleased = (await git('tag', '--points-at', 'HEAD')).split('\n').includes('v0.1.0')
+  if (!isReleased) expect(packed).toContain(`setpoint-0.1.0+${commit.slice(0, 8)}`)
 
   const unit = textOf('setpoint.service')
   expect(unit).toMatch(/^PrivateTmp=yes$/m)
@@ -73,7 +81,8 @@ it('installs the archive without npm, serves with the archive of a plugin, upgra
   const api = new Api(`http://127.0.0.1:${port}`)
   const stateOf = async () => fieldsOf((await api.get('/apis/plugins.setpoint.dev/v1/plugins/uptime')).body)
   await eventually(async () => expect((await stateOf()).status).toMatchObject({ phase: 'Started' }))
-  expect(fieldsOf(JSON.parse(server.stderr.split('\n')[0] ?? ''))).toMatchObject({ version: '0.1.0' })
+  expect(fieldsOf(JSON.parse(server.stderr.split('\n')[0] ?? ''))).toMatchObject({ version: '0.1.0', commit })
+  expect(fieldsOf((await api.get('/version')).body).gitCommit).toBe(commit)
 
   await packNextVersion()
   expect(await run('upgrade')).toBe('setpoint 0.2.0')
@@ -86,7 +95,7 @@ it('installs the archive without npm, serves with the archive of a plugin, upgra
 
 async function packNextVersion(): Promise<void> {
   const next = join(folder, 'setpoint-0.2.0')
-  await cp(join(folder, 'opt/setpoint-0.1.0'), next, { recursive: true, verbatimSymlinks: true })
+  await cp(join(folder, 'opt', packed), next, { recursive: true, verbatimSymlinks: true })
   const manifest = join(next, 'apiserver/package.json')
   await writeFile(manifest, (await readFile(manifest, 'utf8')).replace('0.1.0', '0.2.0'))
   await execute('tar', ['-czf', adapted('setpoint-0.2.0-linux-x64.tgz'), 'setpoint-0.2.0'], { cwd: folder })

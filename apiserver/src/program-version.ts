@@ -4,8 +4,17 @@ import { packageFolder } from './package-folder.ts'
 
 /** Returns the version of the server's package. */
 export function programVersion(): string {
-  const text = readFileSync(new URL('package.json', packageFolder), 'utf8')
-  const manifest: unknown = JSON.parse(text)
-  const version = isRecord(manifest) ? manifest.version : undefined
+  const { version } = manifest()
   return typeof version === 'string' ? version : '0.0.0'
+}
+
+/** Returns the commit that the program was packed from, or '' if it was not packed. */
+export function programCommit(): string {
+  const { gitHead } = manifest()
+  return typeof gitHead === 'string' ? gitHead : ''
+}
+
+function manifest(): Readonly<Record<string, unknown>> {
+  const content: unknown = JSON.parse(readFileSync(new URL('package.json', packageFolder), 'utf8'))
+  return isRecord(content) ? content : {}
 }

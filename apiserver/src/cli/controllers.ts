@@ -19,7 +19,7 @@ import {
   Plugins,
   type ReloadOutcome,
 } from '../plugins/index.ts'
-import { programVersion } from '../program-version.ts'
+import { programCommit, programVersion } from '../program-version.ts'
 import { WatchedFiles, warnIfReadableByAll } from '../security/index.ts'
 import { CertificateValidity } from './certificate-validity.ts'
 import { electionOf } from './election.ts'
@@ -67,7 +67,16 @@ export async function startControllers(
   let running: Manager | undefined
   const health = new ControllersHealth(() => running)
   const version = programVersion()
-  describeProgram(registry, { version, role: options.role, store: '', files, certificates: validity, health })
+  const commit = programCommit()
+  describeProgram(registry, {
+    version,
+    commit,
+    role: options.role,
+    store: '',
+    files,
+    certificates: validity,
+    health,
+  })
   const endpoint = await tellHealth(options, { health, registry }, log)
   const manager = createManager({ transport, registry, log, leaderElection: electionOf(options) })
   if (options.collector) {

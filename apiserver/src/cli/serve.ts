@@ -3,7 +3,7 @@ import { errorMessage } from '@setpoint/controller-runtime/api'
 import { requireDescriptors } from '../http/index.ts'
 import { ProgramLog } from '../log/index.ts'
 import { checkSource, PluginLoadError } from '../plugins/index.ts'
-import { programVersion } from '../program-version.ts'
+import { programCommit, programVersion } from '../program-version.ts'
 import { startControllers } from './controllers.ts'
 import { exitCodes } from './exit-codes.ts'
 import { handleFaults, logWarnings } from './faults.ts'
@@ -42,7 +42,9 @@ export async function runUntilStopped(
   requireDescriptors()
   const programLog = openLog(options, frameOf)
   const log = programLog.logger
-  log.info({ version: programVersion(), node: process.version, ...settings }, 'starting')
+  // Empty, it says nothing.
+  const commit = programCommit() || undefined
+  log.info({ version: programVersion(), commit, node: process.version, ...settings }, 'starting')
   for (const warning of warnings) log.warn({}, warning)
   let reason = 'process.exit() was called'
   // What `main` prints as text, for those who read only JSON.

@@ -14,7 +14,7 @@ import {
   StorageMetrics,
 } from '../metrics/index.ts'
 import { installedSources, type Plugins, type ReloadOutcome, ServedKinds } from '../plugins/index.ts'
-import { programVersion } from '../program-version.ts'
+import { programCommit, programVersion } from '../program-version.ts'
 import { assembleRooms, type ServerRooms } from '../rooms.ts'
 import { LocalOrigins, NamedOrigins, type Origins, WatchedFiles } from '../security/index.ts'
 import { compactRegularly, FormatChecked, Fullness, SpaceWatch, StoreFormatError } from '../storage/index.ts'
@@ -124,6 +124,7 @@ export async function startServer(
   })
   describeProgram(metrics.registry, {
     version: programVersion(),
+    commit: programCommit(),
     role: options.role,
     store: store.kind,
     files,

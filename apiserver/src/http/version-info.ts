@@ -1,4 +1,4 @@
-import { programVersion } from '../program-version.ts'
+import { programCommit, programVersion } from '../program-version.ts'
 
 /** The release of Kubernetes whose API this is. Clients warn if it is far from their own. */
 const kubernetes = Object.freeze({ major: '1', minor: '34' })
@@ -10,7 +10,7 @@ export function versionInfo(): object {
     major,
     minor,
     gitVersion: `v${major}.${minor}.0+setpoint.${programVersion()}`,
-    gitCommit: '',
+    gitCommit: programCommit(),
     gitTreeState: '',
     buildDate: '',
     goVersion: '',

@@ -9,6 +9,8 @@ import type { Registry } from 'prom-client'
 /** What every process tells of itself. */
 interface ProgramSources {
   readonly version: string
+  /** Empty if it is not known. */
+  readonly commit: string
   readonly role: string
   /** Empty for a process without a store. */
   readonly store: string
@@ -33,13 +35,13 @@ interface ProgramSources {
 
 /** Registers the version of a process, its health checks, its certificates and its watched files. */
 export function describeProgram(registry: Registry, sources: ProgramSources): void {
-  const { version, role, store, files, certificates, health, clock = systemClock } = sources
+  const { version, commit, role, store, files, certificates, health, clock = systemClock } = sources
   const scraped = new ScrapedMetrics(registry)
   scraped.gauge(
     'setpoint_build_info',
-    'Always 1. The labels are the versions of Setpoint and Node, the store and the role.',
-    ['version', 'node', 'store', 'role'],
-    () => [[1, version, process.version, store, role]],
+    'Always 1. The labels are the version and the commit of Setpoint, the version of Node, the store and the role.',
+    ['version', 'commit', 'node', 'store', 'role'],
+    () => [[1, version, commit, process.version, store, role]],
   )
   scraped.gauge(
     'setpoint_clock_timestamp_seconds',
