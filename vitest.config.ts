@@ -10,6 +10,7 @@ const long = [
   'plugins/{certificates,webhooks}/src/conformance.test.ts',
   'test/attack.test.ts',
   'test/availability.test.ts',
+  'test/{backup-restore,check,encryption,purge,store-format}.test.ts',
   'test/chart-run.test.ts',
   'test/create-plugin.test.ts',
   'test/docs.test.ts',

@@ -32,9 +32,8 @@ export async function withStore<T>(
   use: (storage: Storage) => Promise<T>,
   file?: NamedText,
 ): Promise<T> {
-  const encryption = file && (await openEncryption(file))
   const stored = await openStore(store)
-  const storage = encryption === undefined ? stored : await encrypted(stored, encryption)
+  const storage = file === undefined ? stored : await encrypted(stored, await openEncryption(file))
   try {
     return await use(storage)
   } finally {

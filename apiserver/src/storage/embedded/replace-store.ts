@@ -7,7 +7,7 @@ import { embeddedDefaults } from './defaults.ts'
 import { lockStore, openEmbeddedStorage } from './embedded-storage.ts'
 import { makePrivateFolder } from './file-modes.ts'
 import { holdsStore, replacementFolder } from './replacement-folder.ts'
-import { StoreFile } from './store-file.ts'
+import { StoreFile, storeFileName } from './store-file.ts'
 import { syncFile, syncFolder } from './sync.ts'
 
 /**
@@ -51,9 +51,9 @@ export async function replaceEmbeddedStore(
         const { current } = await storage.head()
         await storage.compact(current)
         await storage.close()
-        const file = join(work, 'store.mdb')
+        const file = join(work, storeFileName)
         syncFile(file)
-        renameSync(file, join(folder, 'store.mdb'))
+        renameSync(file, join(folder, storeFileName))
         syncFolder(folder)
         rmSync(work, { recursive: true })
         isOver = true

@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { StoreFolderError } from './folder-error.ts'
+import { storeFileName } from './store-file.ts'
 
 /** The folder of a new store, in that of the store that it will replace: a rename is atomic only on one file system. */
 export function replacementFolder(folder: string): string {
@@ -22,6 +23,6 @@ export function checkReplaced(folder: string): void {
 
 /** Returns true if a folder has the file of a store. */
 export function holdsStore(folder: string): boolean {
-  const found = statSync(join(folder, 'store.mdb'), { throwIfNoEntry: false })
+  const found = statSync(join(folder, storeFileName), { throwIfNoEntry: false })
   return found !== undefined && found.size > 0
 }
