@@ -1,4 +1,5 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
+import { groupResource } from '../api/group-resource.ts'
 import type { IndexDeclaration } from '../api/index-spec.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
@@ -101,7 +102,7 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     refuseUnknownKeys(options, informerKeys, 'the options of the informer')
     const { client, labelSelector, fieldSelector } = options
     this.model = model
-    this.#log = (options.log ?? silentLogger).child({ informer: `${model.plural}.${model.group}` })
+    this.#log = (options.log ?? silentLogger).child({ informer: groupResource(model) })
     this.#clock = options.clock ?? systemClock
     this.#yielder = new Yielder(this.#clock)
     this.#transform = options

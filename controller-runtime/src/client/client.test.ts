@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { Gadget, gadget, PlainGadget } from '../../../test/support/sdk/sample-models.ts'
 import { ApiError } from '../api/errors.ts'
+import { Secret } from '../kinds/index.ts'
 import { createClient } from './create-client.ts'
 import { type Transport, TransportError, type TransportRequest } from './transport.ts'
 
@@ -136,6 +137,21 @@ describe('requests', () => {
     expect((await scripted({ body: list }).client.list(Gadget)).items).toEqual([stored])
     const other = scripted({ body: { ...list, kind: 'PartList' } })
     await expect(other.client.list(Gadget)).rejects.toThrow(TransportError)
+  })
+
+  test('reject a missing namespace, and say how to give it', async () => {
+    const { requests, client } = scripted({ body: stored })
+    await expect(client.get(Secret, 'key')).rejects.toThrow(
+      new TypeError(
+        'secrets are in namespaces: give the key <namespace>/<name> instead of "key", or use client.inNamespace(namespace)',
+      ),
+    )
+    await expect(client.create(Secret, { metadata: { name: 'key' } })).rejects.toThrow(
+      new TypeError(
+        'secrets are in namespaces: set metadata.namespace, or use client.inNamespace(namespace)',
+      ),
+    )
+    expect(requests).toEqual([])
   })
 
   test('reject an empty name, which would address the collection', async () => {

@@ -1,3 +1,4 @@
+import { groupResource } from '../api/group-resource.ts'
 import type { Model } from '../api/model.ts'
 import { type KeyParts, type ObjectKey, objectKey, splitObjectKey } from '../api/object-key.ts'
 
@@ -23,20 +24,23 @@ export function objectPath(model: NamedKind, key: ObjectKey, namespace?: string)
   // A cluster-scoped object has no namespace: a slash would be part of its name.
   if (model.scope !== 'Namespaced') return `${collectionPath(model)}/${encodeURIComponent(key)}`
   const parts = partsOfKey(model, key)
-  return `${namespacedPath(model, parts.namespace ?? namespace)}/${encodeURIComponent(parts.name)}`
+  const own = parts.namespace ?? namespace
+  if (!own)
+    throw new TypeError(
+      withoutNamespace(model, `give the key <namespace>/<name> instead of ${JSON.stringify(key)}`),
+    )
+  return `${collectionPath(model, own)}/${encodeURIComponent(parts.name)}`
 }
 
 /** The path for creating objects. @throws TypeError without a namespace that the kind needs. */
 export function creationPath(model: NamedKind, namespace: string | undefined): string {
-  return model.scope === 'Namespaced' ? namespacedPath(model, namespace) : collectionPath(model)
+  if (model.scope === 'Namespaced' && !namespace)
+    throw new TypeError(withoutNamespace(model, 'set metadata.namespace'))
+  return collectionPath(model, namespace)
 }
 
-function namespacedPath(model: NamedKind, namespace: string | undefined): string {
-  if (namespace === undefined || namespace === '')
-    throw new TypeError(
-      `objects of ${model.plural}.${model.group} are in namespaces: use client.inNamespace, or set metadata.namespace`,
-    )
-  return collectionPath(model, namespace)
+function withoutNamespace(model: NamedKind, remedy: string): string {
+  return `${groupResource(model)} are in namespaces: ${remedy}, or use client.inNamespace(namespace)`
 }
 
 /** The path for writing the status: the subresource if the model has one, else the object. */

@@ -1,4 +1,5 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
+import { groupResource } from '../api/group-resource.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { type ObjectKey, objectKey } from '../api/object-key.ts'
@@ -60,7 +61,7 @@ export class ControllerCaches<T extends ApiObject = ApiObject> {
   /** Kinds whose caches have not synced yet. */
   get unfilled(): readonly string[] {
     return this.#readings.flatMap(({ informer }) =>
-      informer.hasSynced ? [] : [`${informer.model.plural}.${informer.model.group}`],
+      informer.hasSynced ? [] : [groupResource(informer.model)],
     )
   }
 
@@ -133,7 +134,7 @@ export class ControllerCaches<T extends ApiObject = ApiObject> {
   #readingOf<R extends ApiObject>(model: Model<R>): Reading<R> {
     for (const reading of this.#readings) if (isOf(reading, model)) return reading
     throw new TypeError(
-      `the controller does not read ${model.plural}.${model.group}: declare it with owns, watches or reads`,
+      `the controller does not read ${groupResource(model)}: declare it with owns, watches or reads`,
     )
   }
 }

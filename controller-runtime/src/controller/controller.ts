@@ -1,5 +1,6 @@
 import PQueue from 'p-queue'
 import type { DeepReadonly } from '../api/deep-readonly.ts'
+import { groupResource } from '../api/group-resource.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { objectKey } from '../api/object-key.ts'
@@ -99,7 +100,7 @@ export class Controller<T extends ApiObject = ApiObject> {
 
   constructor(definition: ControllerDefinition<T>, options: ControllerOptions) {
     const { model, retry } = definition
-    this.name = definition.name ?? options.name ?? `${model.plural}.${model.group}`
+    this.name = definition.name ?? options.name ?? groupResource(model)
     this.model = model
     this.#definition = definition
     this.#client = options.client

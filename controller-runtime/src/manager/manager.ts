@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client'
+import { groupResource } from '../api/group-resource.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
@@ -304,8 +305,8 @@ export class Manager {
     return healthOf({
       liveness: election(this.#elector?.trouble),
       readiness: [
-        ...this.#pool.informers.map(({ model: { plural, group }, hasSynced }) => ({
-          name: `informer/${plural}.${group}`,
+        ...this.#pool.informers.map(({ model, hasSynced }) => ({
+          name: `informer/${groupResource(model)}`,
           problem: hasSynced ? undefined : 'the cache has not synced',
         })),
         ...election(this.#elector?.unready),

@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client'
 import { type Action, defineAction } from '../api/action.ts'
+import { groupResource } from '../api/group-resource.ts'
 import type { Model } from '../api/model.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller, type ControllerOptions } from '../controller/controller.ts'
@@ -55,7 +56,7 @@ export class PluginRegistrations implements Registering {
     this.#checkSynchronous(`controllers of ${model.kind}`, build(builder))
     const definition = builder.build()
     const { plugin, controllerOptions } = this.#options
-    const name = unusedName(`${plugin}/${model.plural}.${model.group}`, this.controllers)
+    const name = unusedName(`${plugin}/${groupResource(model)}`, this.controllers)
     this.controllers.push(new Controller(definition, { ...controllerOptions, name }))
   }
 

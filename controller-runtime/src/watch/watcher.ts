@@ -1,5 +1,6 @@
 import { errorMessage } from '../api/error-message.ts'
 import { ApiError, isExpired } from '../api/errors.ts'
+import { groupResource } from '../api/group-resource.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import { type ApiObject, initialEventsEndAnnotation } from '../api/object.ts'
@@ -165,7 +166,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     this.#client = client
     this.#model = model
     this.#options = options
-    this.#log = (options.log ?? silentLogger).child({ watch: `${model.plural}.${model.group}` })
+    this.#log = (options.log ?? silentLogger).child({ watch: groupResource(model) })
     this.#clock = options.clock ?? systemClock
     this.#yielder = new Yielder(this.#clock)
     const baseMs = options.backoffBaseMs ?? watcherDefaults.backoffBaseMs
