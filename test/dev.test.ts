@@ -178,6 +178,27 @@ test('an error is shown with its lines of source in the terminal, and explained 
   )
 })
 
+test('an error that the client throws is shown with the line of the plugin that called it', async () => {
+  await createPlugin()
+  await edit(
+    'src/site.js',
+    'import { Page }',
+    "import { Secret } from '@setpoint/controller-runtime'\nimport { Page }",
+  )
+  await edit(
+    'src/site.js',
+    'const file = fileOf',
+    "await client.createOrUpdate(Secret, 'key', draft => draft)\n      const file = fileOf",
+  )
+  const { server } = await start()
+  await server.says(
+    /TypeError: secrets are in namespaces: give the key <namespace>\/<name> instead of "key", or use client\.inNamespace\(namespace\)$/m,
+    'stderr',
+  )
+  await server.says(/^ {8}at .*src\/site\.js:\d+:\d+\)?$/m, 'stderr')
+  await server.says(/^ {4}> +\d+ \| +await client\.createOrUpdate\(Secret, 'key'/m, 'stderr')
+})
+
 test('a changed test does not reload the plugin', async () => {
   await createPlugin()
   const { server } = await start()

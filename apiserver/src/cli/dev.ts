@@ -11,6 +11,8 @@ import { TypeScriptBuild } from './typescript-build.ts'
 export const devDefaults = Object.freeze({
   /** Lines of a failed compilation that are logged. The first ones name the cause. */
   shownComplaints: 20,
+  /** Frames of a stack. Node's ten may all be of the SDK when a plugin's call to the client throws. */
+  stackFrames: 25,
 })
 
 /**
@@ -23,6 +25,7 @@ export function dev(command: DevCommand): Promise<void> {
   const { options, configFile, plugin, warnings } = command
   // Stacks of compiled code name the lines of its sources.
   process.setSourceMapsEnabled(true)
+  Error.stackTraceLimit = devDefaults.stackFrames
   const about = {
     options,
     settings: settingsInShort(options, configFile),
