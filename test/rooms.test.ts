@@ -54,10 +54,10 @@ const sdk: Plan = {
   controller: 'api cache client metrics workqueue',
   events: 'api cache client kinds workqueue',
   collector: 'api client controller metrics watch workqueue',
-  plugin: 'api client controller events metrics',
+  plugin: 'api client controller events kinds metrics',
   targets: 'plugin',
   manager: 'api cache client controller events kinds metrics plugin watch',
-  testing: 'api client controller manager plugin',
+  testing: 'api client controller kinds manager plugin',
 }
 
 /** The entries of the SDK that each package may import. Plugins are limited to what the reference documents. */

@@ -8,6 +8,7 @@ import type { Client } from '../client/client.ts'
 import type { Clock } from '../clock.ts'
 import type { ControllerBuilder } from '../controller/builder.ts'
 import type { EventRecorder } from '../events/event-recorder.ts'
+import { refuseBuiltInKinds } from '../kinds/served-by-every-server.ts'
 import type { Logger } from '../logger.ts'
 import type { PluginMetrics } from '../metrics/plugin-metrics.ts'
 import type { RandomSource } from '../random.ts'
@@ -104,7 +105,8 @@ const marker = Symbol.for('setpoint.dev/plugin')
 
 /**
  * Defines a plugin, to be exported by default.
- * @throws TypeError for an unknown key, an invalid name, settings or readiness, or a model that was not made by `defineModel`.
+ * @throws TypeError for an unknown key, an invalid name, settings or readiness, or a model that was not made by `defineModel`
+ *   or is a kind that every server has, such as `Secret`.
  */
 export function definePlugin<const S extends SettingsSchema>(declaration: PluginDeclaration<S>): Plugin {
   if (!isRecord(declaration)) throw new TypeError('definePlugin must be given an object')
@@ -121,6 +123,7 @@ export function definePlugin<const S extends SettingsSchema>(declaration: Plugin
     if (typeof model?.apiVersion !== 'string')
       throw new TypeError(`plugin ${name}: models must be made by defineModel`)
   }
+  refuseBuiltInKinds(models, `plugin ${name}`)
   if (readiness !== undefined && readiness !== 'awaited' && readiness !== 'deferred')
     throw new TypeError(
       `plugin ${name}: readiness must be "awaited" or "deferred", is ${JSON.stringify(readiness)}`,

@@ -8,6 +8,7 @@ import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
 import type { Transport } from '../client/transport.ts'
+import { refuseBuiltInKinds } from '../kinds/served-by-every-server.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { createManager, type Manager, type ManagerOptions } from '../manager/manager.ts'
 import { setupPlugin } from '../manager/plugin-host.ts'
@@ -85,7 +86,7 @@ export class TestServerMissingError extends Error {
  *     await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
  *
  * @throws TestServerMissingError if `@setpoint/apiserver` is installed neither with the SDK nor in the current project.
- * @throws TypeError for an unknown option.
+ * @throws TypeError for an unknown option, and for models that every server has, such as `Secret`.
  * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice; for invalid settings, and
  *   as the `setup` of a plugin.
  */
@@ -93,6 +94,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   refuseUnknownKeys(options, serverKeys, 'the options of startTestServer')
   if (options.etcd !== undefined) refuseUnknownKeys(options.etcd, etcdKeys, 'etcd of startTestServer')
   const { plugins = [], models = [], settings = {}, etcd, collector = true, log = silentLogger } = options
+  refuseBuiltInKinds(models, 'startTestServer')
   const open = await findServer()
   const server = await open({ plugins, models, settings, collector, log, etcd })
   const transport = withOwnErrors(server.transport)

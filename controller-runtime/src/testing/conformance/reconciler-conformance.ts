@@ -1,5 +1,6 @@
 import { refuseUnknownKeys } from '../../api/known-keys.ts'
 import type { ApiObject } from '../../api/object.ts'
+import { refuseBuiltInKinds } from '../../kinds/served-by-every-server.ts'
 import { crashCases } from './cases-crashes.ts'
 import { deletionCases } from './cases-deletion.ts'
 import { failedCallCases } from './cases-failed-calls.ts'
@@ -35,7 +36,7 @@ export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: n
  *
  * Needs `@setpoint/apiserver`, as `startTestServer` does.
  *
- * @throws TypeError for an unknown option.
+ * @throws TypeError for an unknown option, and for `models` that every server has, such as `Secret`.
  */
 export function reconcilerConformance<
   T extends ApiObject,
@@ -50,6 +51,7 @@ export function reconcilerConformance<
   },
 ): ReconcilerConformance {
   refuseUnknownKeys(subject, subjectKeys, 'reconcilerConformance')
+  refuseBuiltInKinds(subject.models ?? [], 'reconcilerConformance')
   const lifecycles = new Lifecycles(subject)
   const guarantees = [
     ...lifecycleCases(lifecycles),

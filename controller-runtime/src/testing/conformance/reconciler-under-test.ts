@@ -5,6 +5,7 @@ import type { NewObjectOf, Patch } from '../../client/bodies.ts'
 import type { Client } from '../../client/client.ts'
 import type { Clock } from '../../clock.ts'
 import type { ControllerBuilder } from '../../controller/builder.ts'
+import { isServedByEveryServer } from '../../kinds/served-by-every-server.ts'
 import { definePlugin, type Plugin } from '../../plugin/plugin.ts'
 import type { RandomSource } from '../../random.ts'
 
@@ -150,7 +151,7 @@ export function pluginOf<T extends ApiObject, Outside>(
   if (plugin !== undefined) return plugin(start)
   return definePlugin({
     name: model.plural,
-    models: [model],
+    models: isServedByEveryServer(model) ? [] : [model],
     setup: context => context.controller(model, builder => void controller?.(builder, start)),
   })
 }

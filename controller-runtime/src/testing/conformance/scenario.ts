@@ -2,6 +2,7 @@ import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
 import { objectKey } from '../../api/object-key.ts'
 import type { Client } from '../../client/client.ts'
+import { isServedByEveryServer } from '../../kinds/served-by-every-server.ts'
 import { startTestServer, type TestServer } from '../test-server.ts'
 import { ControllerProcess, type ProcessOptions } from './controller-process.ts'
 import { Finding } from './finding.ts'
@@ -71,7 +72,8 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
       const models = [...new Set<Model>([...plugin.models, subject.model, ...(subject.models ?? [])])]
       const { settings: given = {} } = subject
       const settings = { [plugin.name]: typeof given === 'function' ? given(outside) : given }
-      const server = await startTestServer({ plugins: [plugin], models, settings })
+      const declared = models.filter(model => !isServedByEveryServer(model))
+      const server = await startTestServer({ plugins: [plugin], models: declared, settings })
       const scenario = new Scenario(subject, { outside, server, clock, models })
       try {
         await subject.prepare?.(scenario)

@@ -1,6 +1,7 @@
 import { isRecord } from '../../api/is-record.ts'
 import type { Model } from '../../api/model.ts'
 import type { ApiObject, OwnerReference } from '../../api/object.ts'
+import { groupOf } from '../../api/owners.ts'
 import type { Client } from '../../client/client.ts'
 import { Finding } from './finding.ts'
 
@@ -36,7 +37,7 @@ export async function hasGarbage(client: Client, models: readonly Model[]): Prom
   const objects = lists.flatMap(({ items }) => items.map(({ metadata }) => metadata))
   const live = new Set(objects.map(({ uid }) => uid))
   const isGone = ({ apiVersion, kind, uid }: OwnerReference) =>
-    !live.has(uid) && models.some(model => model.kind === kind && apiVersion.startsWith(`${model.group}/`))
+    !live.has(uid) && models.some(model => model.kind === kind && groupOf(apiVersion) === model.group)
   return objects.some(
     ({ ownerReferences = [] }) => ownerReferences.length > 0 && ownerReferences.every(isGone),
   )
