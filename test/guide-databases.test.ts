@@ -1,6 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, objectOf, refusalOf } from './support/api.ts'
 import { filesOfPage } from './support/doc-blocks.ts'
@@ -15,6 +18,18 @@ import { eventually } from './support/worlds.ts'
 
 const apiVersion = 'databases.example.com/v1'
 const account = 'setpoint-system/controllers'
+
+it('reaches the same state after crashes, by the test of the guide', async () => {
+  const dir = await writePlugin(await filesOfPage('docs/guides/databases.md'))
+  try {
+    await symlink(fileURLToPath(new URL('../node_modules', import.meta.url)), join(dir, 'node_modules'))
+    const args = ['--test', '--test-reporter=tap', '--test-name-pattern=after a crash before or after']
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: dir })
+    expect(stdout).toMatch(/^# pass 1$/m)
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+})
 
 describe.each(['all', 'controllers'])('the plugin of the guide with --role %s', role => {
   let folder: string

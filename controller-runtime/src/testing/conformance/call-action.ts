@@ -1,4 +1,5 @@
 import type { Model } from '../../api/model.ts'
+import { kindsOfEveryServer } from '../../kinds/served-by-every-server.ts'
 import type { Call } from './process-transport.ts'
 
 /** Describes a call for people, for example "writing the status of gadget a". */
@@ -7,19 +8,25 @@ export function actionOf(
   models: readonly Model[],
 ): string {
   const { plural, name, subresource } = partsOf(path)
-  const singular = models.find(model => model.plural === plural)?.singular ?? plural
-  const object = `${singular} ${name}`
+  const singular = [...models, ...kindsOfEveryServer].find(model => model.plural === plural)?.singular
+  const object = `${singular ?? plural} ${name}`
   switch (method) {
     case 'GET':
       return name === '' ? `listing ${plural}` : `reading ${object}`
     case 'POST':
-      return name === '' ? `creating a ${singular}` : `posting to ${object}`
+      if (name !== '') return `calling ${subresource} of ${object}`
+      return singular === undefined ? `creating an object of ${plural}` : `creating ${withArticle(singular)}`
     case 'DELETE':
       return name === '' ? `deleting ${plural}` : `deleting ${object}`
     default:
       if (subresource !== '') return `writing the ${subresource} of ${object}`
       return finalizerAction(body) ?? `writing ${object}`
   }
+}
+
+/** Returns the noun with its article: "a gadget", "an event". */
+export function withArticle(singular: string): string {
+  return `${/^[aeiou]/.test(singular) ? 'an' : 'a'} ${singular}`
 }
 
 /**
@@ -34,13 +41,16 @@ export function kindOf({ method, path, body }: Pick<Call, 'method' | 'path' | 'b
 
 /** Returns the path below the group and version. */
 export function shortPath(path: string): string {
-  return path.replace(/^\/apis\/[^/]+\/[^/]+\//, '')
+  return path.replace(/^\/(?:api|apis\/[^/]+)\/[^/]+\//, '')
 }
+
+/** The subresources of a namespace itself. */
+const ofNamespace: ReadonlySet<string> = new Set(['status', 'finalize'])
 
 function partsOf(path: string): { plural: string; name: string; subresource: string } {
   const parts = shortPath(path).split('/')
   const [plural = '', name = '', subresource = ''] =
-    parts[0] === 'namespaces' && parts.length > 2 ? parts.slice(2) : parts
+    parts[0] === 'namespaces' && parts.length > 2 && !ofNamespace.has(parts[2] ?? '') ? parts.slice(2) : parts
   return { plural, name, subresource }
 }
 

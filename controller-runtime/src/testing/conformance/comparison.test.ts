@@ -3,7 +3,7 @@ import { Gadget, Part } from '../../../../test/support/sdk/sample-models.ts'
 import { setControllerReference } from '../../api/owners.ts'
 import { startTestServer } from '../test-server.ts'
 import { SeededRandom } from './seeded-random.ts'
-import { comparable, hasGarbage } from './snapshot.ts'
+import { comparable, compareSnapshots, hasGarbage } from './snapshot.ts'
 import { sideBySide, Timeline } from './timeline.ts'
 
 const nothing = { texts: new Map(), times: new Set<number>(), normalize: undefined }
@@ -13,14 +13,16 @@ test('random values and times that the reconciler drew are equal in every lifecy
   const serial = random.draw('a/serial').toString('hex')
   const time = Date.UTC(2030, 0, 1)
   const replacements = { ...nothing, texts: random.placeholders, times: new Set([time]) }
-  const outside = {
+  const world = {
     id: `cert-${serial}`,
+    secret: Buffer.from(serial).toString('base64'),
     at: new Date(time).toISOString(),
     second: '2030-01-01T00:00:00Z',
     time,
   }
-  expect(comparable({ objects: {}, outside }, replacements).outside).toEqual({
+  expect(comparable({ objects: {}, world }, replacements).world).toEqual({
     id: 'cert-<random serial>',
+    secret: '<random serial>',
     at: '<time>',
     second: '<time>',
     time: '<time>',
@@ -35,10 +37,18 @@ test('the draws of a name repeat in every lifecycle, and differ from each other 
   expect(one.draw('a/seed', 40)).toHaveLength(40)
 })
 
+test('a difference outside of the API has its path in what `world` returns', () => {
+  const snapshot = (size: number) => ({ objects: {}, world: [{ size }] })
+  expect(compareSnapshots(snapshot(1), snapshot(2), [])).toMatchObject({
+    deed: 'it left a different state outside of the API: world[0].size is 2 instead of 1',
+    message: 'the result differs from an undisturbed lifecycle: world[0].size is 2 instead of 1',
+  })
+})
+
 test('objects are sorted after normalization, which may also omit values', () => {
   const names = (order: readonly string[]) => ({
     objects: { 'parts.example.com': order.map(key => ({ spec: { key, at: order.indexOf(key) } })) },
-    outside: null,
+    world: null,
   })
   const normalize = (value: unknown, path: readonly string[]) =>
     path[0] === 'objects' && path.at(-1) === 'key' ? undefined : value

@@ -43,7 +43,7 @@ export class BaselineError extends Error {
 /** The objects of an undisturbed lifecycle: the first, all, or the first with edits. 'none' runs nothing. */
 export type BaselineName = 'one' | 'all' | 'edited' | 'none'
 
-const empty: Snapshot = { objects: {}, outside: null }
+const empty: Snapshot = { objects: {}, world: null }
 const none: Baseline = { points: [], converged: empty, gone: empty, rows: [] }
 
 /** Runs undisturbed lifecycles of a reconciler, each kind of them once. */

@@ -599,7 +599,7 @@ const faults: readonly Fault[] = [
     sentence:
       'after several changes of which it saw only the last, it left N items outside of the API instead of N',
     caughtBy: /sees only the last of several changes/,
-    saying: /outside has \d items instead of|outside\[\d\] is/,
+    saying: /world has \d items instead of|world\[\d\] is/,
     build: (builder, cloud) =>
       builder
         .reconcile(async (gadget, { client }) => {

@@ -332,7 +332,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   async snapshot(): Promise<Snapshot> {
     const { client, outside, subject } = this
     const objects = await observeObjects(client, this.models, this.#uids)
-    const snapshot = { objects, outside: (await subject.world?.({ client, outside })) ?? null }
+    const snapshot = { objects, world: (await subject.world?.({ client, outside })) ?? null }
     const texts = new Map([...this.#uids].map(uid => [uid, '<uid>']))
     for (const [text, placeholder] of this.#random.placeholders) texts.set(text, placeholder)
     return comparable(snapshot, { texts, times: this.#clock.times, normalize: subject.normalize })

@@ -20,7 +20,10 @@ export class SeededRandom {
     if (bytes >= recognizableBytes) {
       const placeholder = `<random ${name.slice(name.lastIndexOf('/') + 1)}>`
       for (const encoding of ['hex', 'base64', 'base64url'] as const) {
-        this.placeholders.set(value.toString(encoding), placeholder)
+        const text = value.toString(encoding)
+        this.placeholders.set(text, placeholder)
+        // As a Secret has it: the bytes of a text in base64.
+        this.placeholders.set(Buffer.from(text).toString('base64'), placeholder)
       }
     }
     return value

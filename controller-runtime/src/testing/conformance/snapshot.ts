@@ -1,16 +1,18 @@
+import { groupResource } from '../../api/group-resource.ts'
 import { isRecord } from '../../api/is-record.ts'
 import type { Model } from '../../api/model.ts'
 import type { ApiObject, OwnerReference } from '../../api/object.ts'
 import { groupOf } from '../../api/owners.ts'
 import type { Client } from '../../client/client.ts'
+import { withArticle } from './call-action.ts'
 import { Finding } from './finding.ts'
 
 /** What is compared between lifecycles: JSON without random parts. */
 export interface Snapshot {
-  /** The objects by kind (`<plural>.<group>`), in an order that does not depend on their names. */
+  /** The objects by kind (`<plural>.<group>`, or `<plural>` of the core group), in an order that does not depend on their names. */
   readonly objects: Readonly<Record<string, readonly unknown[]>>
   /** The result of the author's `world` function. */
-  readonly outside: unknown
+  readonly world: unknown
 }
 
 /** Lists the objects of all kinds without names, which may be random, and without times and status. */
@@ -23,7 +25,7 @@ export async function observeObjects(
   for (const model of models) {
     const { items } = await client.list(model)
     for (const { metadata } of items) uids.add(metadata.uid)
-    objects[`${model.plural}.${model.group}`] = items.map(essence)
+    objects[groupResource(model)] = items.map(essence)
   }
   return objects
 }
@@ -86,7 +88,7 @@ export function comparable(snapshot: Snapshot, replacements: Replacements): Snap
       .filter(item => item !== undefined)
     return [kind, replaced.sort((a, b) => (key(a) < key(b) ? -1 : 1))]
   })
-  return { objects: Object.fromEntries(objects), outside: replace(json.outside, ['world']) ?? null }
+  return { objects: Object.fromEntries(objects), world: replace(json.world, ['world']) ?? null }
 }
 
 function masked(text: string, texts: ReadonlyMap<string, string>): string {
@@ -105,18 +107,18 @@ export function compareSnapshots(
   if (found === undefined) return undefined
   const details = `the result differs from an undisturbed lifecycle: ${found}`
   for (const model of models) {
-    const kind = `${model.plural}.${model.group}`
+    const kind = groupResource(model)
     const [wanted = [], left = []] = [expected.objects[kind], actual.objects[kind]]
-    const changed = difference(wanted, left, `a ${model.singular}`)
+    const changed = difference(wanted, left, withArticle(model.singular))
     if (changed !== undefined) return new Finding(deedOn(model, wanted.length, left.length, changed), details)
   }
-  return new Finding(outsideDeed(expected.outside, actual.outside), details)
+  return new Finding(outsideDeed(expected.world, actual.world), details)
 }
 
 function deedOn({ singular, plural }: Model, wanted: number, left: number, changed: string): string {
   if (left === wanted) return `it left a different state: ${changed.replace(/\[\d+\]/, '')}`
   if (left < wanted) return `it left ${left} ${plural} instead of ${wanted}`
-  if (wanted === 0) return `it left ${left === 1 ? `a ${singular}` : `${left} ${plural}`} behind`
+  if (wanted === 0) return `it left ${left === 1 ? withArticle(singular) : `${left} ${plural}`} behind`
   return wanted === 1 && left === 2
     ? `it created a second ${singular}`
     : `it created ${left} ${plural} instead of ${wanted}`
