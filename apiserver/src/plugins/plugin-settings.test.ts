@@ -111,9 +111,12 @@ describe('settings of a plugin', () => {
     expect(refusal({ env: { SETPOINT_PLUGIN_MAIL_DEMO_RETRIES: '9007199254740993' } })).toContain('integer')
   })
 
-  it('say how to set a required one', () => {
+  it('say how to set a required one, a secret also by a file', () => {
+    expect(refusal({}, { ...schema, required: ['apiUrl'] })).toBe(
+      'its settings are invalid: apiUrl is required (set SETPOINT_PLUGIN_MAIL_DEMO_API_URL or plugins.mail-demo.apiUrl)',
+    )
     expect(refusal({}, { ...schema, required: ['apiToken'] })).toBe(
-      'its settings are invalid: apiToken is required (set SETPOINT_PLUGIN_MAIL_DEMO_API_TOKEN or plugins.mail-demo.apiToken)',
+      'its settings are invalid: apiToken is required (set SETPOINT_PLUGIN_MAIL_DEMO_API_TOKEN or plugins.mail-demo.apiToken, or SETPOINT_PLUGIN_MAIL_DEMO_API_TOKEN_FILE or plugins.mail-demo.apiTokenFile to the path of a file with it)',
     )
   })
 

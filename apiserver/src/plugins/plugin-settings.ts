@@ -76,8 +76,15 @@ export function readSettings(
     }
   }
   if (schema !== undefined) {
-    const placeOf = (key: string) =>
-      origins.get(key) ?? `set ${prefix}${environmentKey(key)} or plugins.${name}.${key}`
+    const placeOf = (key: string) => {
+      const [variable, place] = [`${prefix}${environmentKey(key)}`, `plugins.${name}.${key}`]
+      const property = Object.hasOwn(properties, key) ? properties[key] : undefined
+      const inFile =
+        property !== undefined && hasSecret(property)
+          ? `, or ${variable}_FILE or ${place}${fileSuffix} to the path of a file with it`
+          : ''
+      return origins.get(key) ?? `set ${variable} or ${place}${inFile}`
+    }
     problems.push(...check(values, schema, placeOf))
   }
   if (problems.length > 0) throw new SettingsError(`its settings are invalid: ${problems.join('; ')}`)
