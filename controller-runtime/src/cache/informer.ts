@@ -25,7 +25,9 @@ export const informerDefaults = Object.freeze({
 export interface InformerOptions<T extends ApiObject = ApiObject>
   extends SelectorOptions,
     TransformOption<T> {
+  /** For the objects of one namespace, `client.inNamespace('team-a')`. Keys have the namespace then too. */
   readonly client: Client
+  /** Told of failures that last, and of handlers that throw. Default: silent. */
   readonly log?: Logger
   readonly clock?: Clock
   /** For the underlying watcher. */

@@ -45,8 +45,9 @@ export const watcherDefaults = Object.freeze({
 
 /** What a watcher selects, and how it reconnects. */
 export interface WatcherOptions extends SelectorOptions {
-  /** Watches one object, which need not exist yet. */
+  /** Watches one object, which need not exist yet: its name, or `<namespace>/<name>` for a namespaced kind. */
   readonly name?: string
+  /** Told of failures that last, of refusals and of new lists. Default: silent. */
   readonly log?: Logger
   readonly clock?: Clock
   /** Returns a number in [0, 1). Default `Math.random`. */
@@ -142,6 +143,11 @@ type Step<T extends ApiObject> = readonly [State<T>, WatcherEvent<T>?]
  *
  * Caveats
  * - A `replaced` may skip intermediate states. An object that was deleted and recreated meanwhile has another uid.
+ * - Without `log` nobody learns that it cannot reach the server.
+ *
+ * To watch the objects of one namespace, give it a client of that namespace:
+ *
+ *     new Watcher(client.inNamespace('team-a'), Job, { log })
  */
 export class Watcher<T extends ApiObject = ApiObject> {
   readonly #client: WatchSource<T>
