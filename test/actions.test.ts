@@ -47,6 +47,8 @@ export default definePlugin({
       input: { type: 'object', properties: { seed: { type: 'string' } } },
       run() {},
     })
+    plugin.action(Key, 'echo', { input: { type: 'object' }, output: { type: 'object' }, run: ({ input }) => input })
+    plugin.action(Key, 'closed', { input: { type: 'object', additionalProperties: false }, run() {} })
   },
 })
 `,
@@ -111,6 +113,16 @@ it("acts for its caller with the caller's rights", async () => {
 
 it('responds with the status of an ApiError that it throws', async () => {
   expect(refusalOf(await backup(bob, 'full'), 429).message).toBe('the bucket is full')
+})
+
+it('gets fields that its input does not declare, unless the input is closed', async () => {
+  const at = `${base}/namespaces/a/keys/k`
+  const passed = await ann.post(`${at}/echo?fieldValidation=Strict`, { more: 1 })
+  expect(passed).toMatchObject({ status: 200, body: { more: 1 } })
+  expect(passed.headers.get('warning')).toBe(null)
+  expect(refusalOf(await ann.post(`${at}/closed`, { more: 1 }), 422).causes).toMatchObject([
+    { field: 'more' },
+  ])
 })
 
 it('refuses other methods, dry runs, other types and duplicate fields', async () => {
