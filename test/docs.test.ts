@@ -9,7 +9,7 @@ import { defineModel } from '@setpoint/controller-runtime'
 import { reconcilerConformance } from '@setpoint/controller-runtime/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
-import { Api, Collection } from './support/api.ts'
+import { Api, Collection, objectOf } from './support/api.ts'
 import { filesOfPage } from './support/doc-blocks.ts'
 import { itemsOf } from './support/kinds.ts'
 import { writeFiles } from './support/plugins.ts'
@@ -114,11 +114,18 @@ test("the first guide's plugin runs unchanged from a folder outside the reposito
   }
 })
 
-test("the packaging guide's plugin runs from its archive with its settings", async () => {
+test("the packaging guide's plugin runs from its archive with its settings, and is replaced by the next one", async () => {
   const folder = await mkdtemp(join(tmpdir(), 'packaging-'))
   await writeFiles(folder, await filesOfPage('docs/guides/packaging.md'))
   await writeFile(join(folder, 'token'), 'a-secret-token')
-  await promisify(execFile)('npm', ['pack'], { cwd: folder })
+  const pack = async () => {
+    await promisify(execFile)('npm', ['pack'], { cwd: folder })
+    const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+    await promisify(execFile)('ln', ['-sfn', `acme-greetings-${version}.tgz`, 'greetings.tgz'], {
+      cwd: folder,
+    })
+  }
+  await pack()
   const running = spawnProgram(['serve', '--config', 'setpoint.yaml', '--listen', '127.0.0.1:0'], {
     cwd: folder,
   })
@@ -130,8 +137,18 @@ test("the packaging guide's plugin runs from its archive with its settings", asy
       languages: ['en', 'de'],
       hasToken: true,
     })
-    const plugin = await fetch(`${url}/apis/plugins.setpoint.dev/v1/plugins/greetings`)
-    expect(await plugin.json()).toMatchObject({ status: { phase: 'Started', version: '1.2.0' } })
+    const plugin = async () =>
+      objectOf(await new Api(url).get('/apis/plugins.setpoint.dev/v1/plugins/greetings')).status
+    expect(await plugin()).toMatchObject({ phase: 'Started', version: '1.2.0' })
+    const manifest = await readFile(join(folder, 'package.json'), 'utf8')
+    await writeFile(join(folder, 'package.json'), manifest.replace('1.2.0', '1.3.0'))
+    await pack()
+    await fetch(`${url}/apis/plugins.setpoint.dev/v1/plugins/greetings`, {
+      method: 'PATCH',
+      headers: { 'content-type': 'application/merge-patch+json' },
+      body: '{"spec":{"reload":"1"}}',
+    })
+    await expect.poll(plugin).toMatchObject({ phase: 'Started', version: '1.3.0' })
   } finally {
     await running.kill('SIGTERM')
     await rm(folder, { recursive: true })
