@@ -4,7 +4,7 @@
  *
  * The server imports the SDK's bundle, which is also the one that plugins get, so both share its classes.
  */
-import { readFile, rm } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
@@ -53,7 +53,8 @@ function commonTypes(types) {
 for (const [name, entryPoints] of Object.entries(packages)) {
   const absWorkingDir = `${root}${name}`
   await rm(`${absWorkingDir}/bundle`, { recursive: true, force: true })
-  await build({
+  const { outputFiles } = await build({
+    write: false,
     absWorkingDir,
     entryPoints,
     outdir: 'bundle',
@@ -62,7 +63,7 @@ for (const [name, entryPoints] of Object.entries(packages)) {
     format: 'esm',
     platform: 'node',
     target: 'node20.19',
-    // Node reads shorter files faster. One comment with a character outside of ASCII doubles the memory of its file.
+    // Node reads shorter files faster.
     minifyWhitespace: true,
     legalComments: 'external',
     // For the positions in stack traces.
@@ -83,4 +84,15 @@ for (const [name, entryPoints] of Object.entries(packages)) {
     logLevel: 'warning',
     plugins: [json],
   })
+  await mkdir(`${absWorkingDir}/bundle`)
+  for (const { path, text } of outputFiles) await writeFile(path, path.endsWith('.js') ? inAscii(text) : text)
+}
+
+/**
+ * Escapes the characters outside of ASCII, which esbuild leaves in regular expressions. With one of them V8 keeps the whole
+ * file in two bytes a character.
+ * @param {string} code
+ */
+function inAscii(code) {
+  return code.replace(/[^\0-\x7f]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

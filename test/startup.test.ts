@@ -19,6 +19,12 @@ test.each(['cli/server.ts', 'cli/controllers.ts', 'http/index.ts', 'model/schema
   },
 )
 
+test('a server loads ciphers and the client of key services only if a store is encrypted', () => {
+  const room = 'encryption/index.ts'
+  expect(imports(pathOf('cli/reencrypt.ts'), pathOf(room))).toBe(true)
+  expect(imports(pathOf('cli/server.ts'), pathOf(room))).toBe(false)
+})
+
 // Reports every registration of module hooks on standard error.
 const reportHooks = `
 import module, { syncBuiltinESMExports } from 'node:module'

@@ -1,12 +1,12 @@
 import type { Logger } from '@setpoint/controller-runtime'
-import { type Encryption, readEncryptionConfiguration } from '../encryption/index.ts'
+import type { Encryption } from '../encryption/index.ts'
 import { type WatchedFiles, warnIfReadableByAll } from '../security/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { NamedText } from './flags-files.ts'
 
 /** Loads the ciphers and the client of key services only if a store is encrypted. */
 export async function openEncryption({ text }: NamedText): Promise<Encryption> {
-  const { Encryption } = await import('../encryption/index.ts')
+  const { Encryption, readEncryptionConfiguration } = await import('../encryption/index.ts')
   return new Encryption(readEncryptionConfiguration(text))
 }
 
@@ -20,11 +20,12 @@ export async function encrypted(storage: Storage, encryption: Encryption): Promi
  * Uses the keys of the file as they change. Reports an unusable file and keeps the old keys.
  * @param parts.reloaded called when other keys are in use: what could not be decrypted may be readable now
  */
-export function reloadEncryption(
+export async function reloadEncryption(
   encryption: Encryption,
   { path, text }: NamedText,
   parts: { readonly files: WatchedFiles; readonly log: Logger; readonly reloaded: () => void },
-): void {
+): Promise<void> {
+  const { readEncryptionConfiguration } = await import('../encryption/index.ts')
   const { files, log, reloaded } = parts
   warnIfReadableByAll(path, log)
   files.follow('encryption-provider-config', {

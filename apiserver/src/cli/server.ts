@@ -102,7 +102,7 @@ export async function startServer(
   const consistency = new ConsistencyCheck({ storage, follower, log })
   const unreadable = new UnreadableObjects({ storage, follower, log })
   if (encryption !== undefined && options.encryption !== undefined)
-    reloadEncryption(encryption, options.encryption, {
+    await reloadEncryption(encryption, options.encryption, {
       files,
       log,
       reloaded: () => void unreadable.retry(stopping.signal),
