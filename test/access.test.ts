@@ -5,14 +5,14 @@ import { itemsOf } from './support/kinds.ts'
 import { requestText, sendRaw } from './support/raw-socket.ts'
 import { runProgram } from './support/server.ts'
 import { refusedWatch, Watch } from './support/watch.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 describe('access without authentication', () => {
-  let world: World
+  let world: SharedWorld
   const path = '/apis/items.example.com/v1/items'
 
   beforeAll(async () => {
-    world = await startWorld('embedded', ['items-plugin'])
+    world = await startSharedWorld('embedded', ['items-plugin'])
   })
   afterAll(() => world?.end())
 

@@ -7,7 +7,7 @@ import { AuditTrail } from './support/audit.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
 import { writePlugin } from './support/plugins.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
 import { eventually } from './support/worlds.ts'
 
@@ -57,7 +57,7 @@ export default definePlugin({
 let folder: string
 let dir: string
 let users: Users<'ann' | 'bob'>
-let server: ServerProcess
+let server: RunningServer
 let trail: AuditTrail
 let ann: Api
 let bob: Api
@@ -67,7 +67,7 @@ beforeAll(async () => {
   dir = await writePlugin(plugin)
   users = await Users.make({ ann: ['setpoint:admins'], bob: [] })
   trail = new AuditTrail(join(folder, 'audit.log'))
-  server = await startServer({ plugins: [dir], args: [...users.args, '--audit-log', trail.path] })
+  server = await startSharedServer({ plugins: [dir], args: [...users.args, '--audit-log', trail.path] })
   ann = users.api(server.url, 'ann')
   bob = users.api(server.url, 'bob')
   const rbac = '/apis/rbac.authorization.k8s.io/v1'

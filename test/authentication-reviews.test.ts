@@ -8,22 +8,22 @@ import { type Api, refusalOf } from './support/api.ts'
 import { makeCertificates } from './support/certificates.ts'
 import { fieldsOf } from './support/json.ts'
 import { Kubectl } from './support/kubectl.ts'
-import { runProgram, startServer } from './support/server.ts'
+import { runProgram, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 const root = '/apis/authentication.k8s.io/v1'
 const authenticated = 'system:authenticated'
 
 describe('reviews of authentication', () => {
-  let world: World
+  let world: SharedWorld
   let users: Users<'ann' | 'vic'>
   let ann: Api
   let vic: Api
 
   beforeAll(async () => {
     users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
-    world = await startWorld('embedded', [], { args: users.args })
+    world = await startSharedWorld('embedded', [], { args: users.args })
     ann = users.api(world.server.url, 'ann')
     vic = users.api(world.server.url, 'vic')
   })
@@ -83,7 +83,7 @@ it('kubectl with a client certificate knows who it is, and gets a token for a se
   const user = await client('/CN=ann/O=setpoint:admins')
   const paths = { cert: join(folder, 'ann.pem'), key: join(folder, 'ann.key') }
   await Promise.all([writeFile(paths.cert, user.cert), writeFile(paths.key, user.key)])
-  const server = await startServer({ args: ['--tls-cert', cert, '--tls-key', key, '--client-ca', ca] })
+  const server = await startSharedServer({ args: ['--tls-cert', cert, '--tls-key', key, '--client-ca', ca] })
   const kubectl = await Kubectl.open('1.34')
   try {
     await mkdir(join(kubectl.home, '.kube'))

@@ -5,7 +5,7 @@ import { Api, refusalOf } from './support/api.ts'
 import { Chromium, type Page } from './support/chromium.ts'
 import { filesOfPage } from './support/doc-blocks.ts'
 import { textOf } from './support/json.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
 
 /** The page of docs/guides/browser.md, and the page `/docs`, in a real browser. */
@@ -75,10 +75,10 @@ function write(
 }
 
 describe('without authentication', () => {
-  let server: ServerProcess
+  let server: RunningServer
   let api: Api
   beforeAll(async () => {
-    server = await startServer({ plugins, args: ['--role', 'apiserver'] })
+    server = await startSharedServer({ plugins, args: ['--role', 'apiserver'] })
     api = new Api(server.url)
   })
   afterAll(() => server?.stop())
@@ -132,7 +132,7 @@ describe('without authentication', () => {
 
 describe('with tokens', () => {
   let users: Users<'ann'>
-  let server: ServerProcess
+  let server: RunningServer
   let api: Api
   let token: string
 
@@ -140,7 +140,7 @@ describe('with tokens', () => {
     users = await Users.make({ ann: ['setpoint:admins'] })
     token = users.tokenOf('ann')
     const access = [...users.args, '--allowed-origin', `http://${named}:${port}`]
-    server = await startServer({ plugins, args: ['--role', 'apiserver', ...access] })
+    server = await startSharedServer({ plugins, args: ['--role', 'apiserver', ...access] })
     api = new Api(server.url)
   })
   afterAll(async () => {

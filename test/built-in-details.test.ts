@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, type Api, listOf, objectOf, queryText, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 /** Details in which Kubernetes' own kinds are as in Kubernetes, and other than plugins' kinds. */
 
-let world: World
+let world: SharedWorld
 let api: Api
 
 beforeAll(async () => {
-  world = await startWorld('embedded', ['items-plugin'])
+  world = await startSharedWorld('embedded', ['items-plugin'])
   api = world.api
 })
 afterAll(() => world?.end())

@@ -4,7 +4,7 @@ import { type Answer, type Api, Collection, objectOf, refusalOf } from './suppor
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { devicesOf, namespacesOf } from './support/kinds.ts'
 import { encodeBody, encodeMessage } from './support/protobuf.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 /** What only built-in kinds take: protobuf bodies and strategic merge patches. */
 
@@ -22,12 +22,12 @@ function bodiesOf(name: string): Buffer[] {
   return found.map(({ protobuf }) => Buffer.from(protobuf, 'base64'))
 }
 
-let world: World
+let world: SharedWorld
 let api: Api
 let configMaps: Collection
 
 beforeAll(async () => {
-  world = await startWorld('embedded', ['items-plugin'])
+  world = await startSharedWorld('embedded', ['items-plugin'])
   api = world.api
   configMaps = new Collection(api, 'v1', 'ConfigMap', 'configmaps', 'default')
 })

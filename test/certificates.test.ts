@@ -12,7 +12,7 @@ import { Certificate, Issuer, KeyPair, RevocationList } from '../plugins/certifi
 import { startEtcd } from './support/etcd.ts'
 import { imports } from './support/imports.ts'
 import { openssl } from './support/openssl.ts'
-import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { type RunningServer, spawnProgram, startSharedServer } from './support/server.ts'
 import { type Store, stores } from './support/worlds.ts'
 
 /** The built plugin in the built program. */
@@ -26,10 +26,10 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-async function start(store: Store, args: readonly string[] = []): Promise<ServerProcess> {
+async function start(store: Store, args: readonly string[] = []): Promise<RunningServer> {
   const etcd = store === 'etcd' ? await startEtcd({ unsafeNoFsync: true }) : undefined
   cleanups.push(() => etcd?.stop())
-  const server = await startServer({
+  const server = await startSharedServer({
     store,
     plugins,
     args: ['--log-level', 'debug', ...args],

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { type Certificates, type ClientCertificate, makeCertificates } from './support/certificates.ts'
 import { fieldsOf, textOf } from './support/json.ts'
-import { runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, runProgram, startSharedServer } from './support/server.ts'
 import { copyFixture } from './support/worlds.ts'
 
 const itemsPath = '/apis/items.example.com/v1/items'
@@ -42,7 +42,7 @@ describe('with --client-ca', () => {
   let foreign: Certificates
   let clientCa: string
   let plugin: string
-  let server: ServerProcess
+  let server: RunningServer
   let ca: string
   let token: string
   const connections: Connection[] = []
@@ -58,7 +58,7 @@ describe('with --client-ca', () => {
     token = made.stdout.trim()
     plugin = await copyFixture('items-plugin')
     const tls = ['--tls-cert', own.cert, '--tls-key', own.key, '--client-ca', clientCa]
-    server = await startServer({ plugins: [plugin], args: [...tls, '--token-file', tokenFile] })
+    server = await startSharedServer({ plugins: [plugin], args: [...tls, '--token-file', tokenFile] })
   })
   afterAll(async () => {
     for (const connection of connections) connection.close()

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, refusalOf } from './support/api.ts'
 import { gadgetsOf } from './support/kinds.ts'
 import { pluginStates } from './support/plugins.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { eventually } from './support/worlds.ts'
 
 const compiler = fileURLToPath(new URL('../node_modules/.bin/tsc', import.meta.url))
@@ -16,7 +16,7 @@ const source = fileURLToPath(new URL('./fixtures/contract-plugin/index.ts', impo
 
 describe('the TypeScript plugin of the documents', () => {
   let dir: string
-  let server: ServerProcess
+  let server: RunningServer
   let api: Api
 
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describe('the TypeScript plugin of the documents', () => {
     await promisify(execFile)(compiler, ['--ignoreConfig', ...options, '--outDir', join(dir, 'dist'), source])
     const manifest = { name: 'demo', version: '1.0.0', type: 'module', exports: './dist/index.js' }
     await writeFile(join(dir, 'package.json'), JSON.stringify(manifest))
-    server = await startServer({ plugins: [dir] })
+    server = await startSharedServer({ plugins: [dir] })
     api = new Api(server.url)
   })
   afterAll(async () => {

@@ -7,7 +7,7 @@ import { pluginModule, writePlugin } from './support/plugins.ts'
 import { requestText, sendRaw } from './support/raw-socket.ts'
 import { Users } from './support/users.ts'
 import { refusedWatch, Watch } from './support/watch.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 /** What a browser asks and reads for a page of another origin. `browser.test.ts` does the same in a browser. */
 
@@ -31,7 +31,7 @@ function refusedFor(answer: Answer): void {
 }
 
 describe('with tokens', () => {
-  let world: World
+  let world: SharedWorld
   let users: Users<'ann' | 'joe'>
   let routes: string
   const bearer = () => users.headersOf('ann')
@@ -49,7 +49,7 @@ describe('with tokens', () => {
       .get('/daily', () => ({ body: 'x', headers: { vary: 'Accept-Language' } }))
       .get('/broken', () => { throw new Error('broken') }))`
     routes = await writePlugin({ 'index.js': pluginModule('reports', { setup }) })
-    world = await startWorld('embedded', ['items-plugin'], {
+    world = await startSharedWorld('embedded', ['items-plugin'], {
       args: [
         ...[...users.args, '--plugin', routes],
         ...['--allowed-origin', page, '--allowed-origin', '*.example.com'],
@@ -200,9 +200,9 @@ describe('with tokens', () => {
 })
 
 describe('without authentication', () => {
-  let world: World
+  let world: SharedWorld
   beforeAll(async () => {
-    world = await startWorld('embedded', ['items-plugin'])
+    world = await startSharedWorld('embedded', ['items-plugin'])
   })
   afterAll(() => world?.end())
 

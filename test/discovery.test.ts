@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { copyFixture } from './support/worlds.ts'
 
 /** What kubectl sends. */
@@ -10,13 +10,13 @@ const aggregated =
   'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json'
 
 describe('discovery', () => {
-  let server: ServerProcess
+  let server: RunningServer
   let api: Api
   let plugins: string[]
 
   beforeAll(async () => {
     plugins = await Promise.all([copyFixture('ships-plugin'), copyFixture('demo-plugin')])
-    server = await startServer({ plugins })
+    server = await startSharedServer({ plugins })
     api = new Api(server.url)
   })
   afterAll(async () => {

@@ -10,16 +10,16 @@ import { Api } from './support/api.ts'
 import './support/doc-shell.ts'
 import { fieldsOf } from './support/json.ts'
 import { devicesOf } from './support/kinds.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
-import { copyFixture, startWorld, type World } from './support/worlds.ts'
+import { copyFixture, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 /** The page `/docs`, over the documents of a real server. */
 
 describe('the page', () => {
-  let world: World
+  let world: SharedWorld
   beforeAll(async () => {
-    world = await startWorld('embedded', ['described-plugin', 'items-plugin'])
+    world = await startSharedWorld('embedded', ['described-plugin', 'items-plugin'])
   })
   afterAll(() => world?.end())
 
@@ -115,7 +115,7 @@ describe('the page', () => {
 describe('the page in a browser, on a server with tokens and a base path', () => {
   let users: Users<'ann'>
   let plugins: string[]
-  let server: ServerProcess
+  let server: RunningServer
   let token: string
   let requests: { url: string; authorization: string | null }[]
 
@@ -123,7 +123,7 @@ describe('the page in a browser, on a server with tokens and a base path', () =>
     plugins = await Promise.all(['items-plugin', 'described-plugin'].map(copyFixture))
     users = await Users.make({ ann: ['setpoint:admins'] })
     token = users.tokenOf('ann')
-    server = await startServer({ plugins, args: [...users.args, '--base-path', '/x'] })
+    server = await startSharedServer({ plugins, args: [...users.args, '--base-path', '/x'] })
   })
   afterAll(async () => {
     await server?.stop()

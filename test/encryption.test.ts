@@ -16,7 +16,13 @@ import { FakeKms } from './support/fake-kms.ts'
 import { fieldsOf } from './support/json.ts'
 import { devicesOf, itemsOf } from './support/kinds.ts'
 import { freePort } from './support/ports.ts'
-import { type Exit, runProgram, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import {
+  type Exit,
+  type RunningServer,
+  runProgram,
+  spawnProgram,
+  startSharedServer,
+} from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { bothStores, copyFixture } from './support/worlds.ts'
 
@@ -40,7 +46,7 @@ let folder: string
 let file: string
 let plugin: string
 let etcd: EtcdProcess | undefined
-const servers: ServerProcess[] = []
+const servers: RunningServer[] = []
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'setpoint-encryption-'))
@@ -64,12 +70,12 @@ async function start(args: readonly string[] = ['--encryption-provider-config', 
     etcd === undefined
       ? { dataDir: join(folder, 'data') }
       : { store: 'etcd' as const, etcd, etcdPrefix: '/secret' }
-  const server = await startServer({ ...options, plugins: [plugin], args })
+  const server = await startSharedServer({ ...options, plugins: [plugin], args })
   servers.push(server)
   return { server, api: new Api(server.url) }
 }
 
-async function stop(server: ServerProcess): Promise<void> {
+async function stop(server: RunningServer): Promise<void> {
   await server.stop()
   servers.splice(servers.indexOf(server), 1)
 }
@@ -335,7 +341,7 @@ it('a key service is asked seldom, and its kinds alone wait for it', async () =>
   expect(await prefixesOfItems()).toEqual(new Set(['k8s:enc:kms:v2:vault:']))
 
   await kms.stop()
-  // Its kind keeps the plugin starting, which `startServer` would wait for.
+  // Its kind keeps the plugin starting, which `startSharedServer` would wait for.
   const address = `127.0.0.1:${await freePort()}`
   const flags = ['--listen', address, '--plugin', plugin, '--encryption-provider-config', file]
   const waiting = spawnProgram(['serve', ...flags, ...storeFlags()])

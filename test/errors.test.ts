@@ -10,7 +10,7 @@ import {
 } from './support/api.ts'
 import { gadgetsOf, itemsOf } from './support/kinds.ts'
 import { requestText, sendRaw } from './support/raw-socket.ts'
-import { eventually, startWorld, stores, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 interface BadRequestCase {
   readonly method?: string
@@ -363,13 +363,13 @@ const cases: Readonly<Record<string, BadRequestCase>> = {
 }
 
 describe.each(stores)('bad input to the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let items: Collection
 
   beforeAll(async () => {
     // Without controllers no lease is renewed, so that only a refused request could advance the version.
-    world = await startWorld(store, ['items-plugin', 'demo-plugin'], { args: ['--role', 'apiserver'] })
+    world = await startSharedWorld(store, ['items-plugin', 'demo-plugin'], { args: ['--role', 'apiserver'] })
     api = world.api
     items = itemsOf(api)
     // The server may still create the plugin's objects and aggregate the roles of both plugins. Each advances the version.

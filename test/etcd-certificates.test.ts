@@ -8,7 +8,7 @@ import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { itemsOf } from './support/kinds.ts'
 import { freePort } from './support/ports.ts'
-import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { type RunningServer, spawnProgram, startSharedServer } from './support/server.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
 
 type Files = Pick<Certificates, 'ca' | 'cert' | 'key'>
@@ -45,11 +45,17 @@ it('a server follows etcd to another CA without a restart, and keeps its certifi
   }
   await copy(ofEtcd, ofServer)
   let etcd: EtcdProcess | undefined
-  let server: ServerProcess | undefined
+  let server: RunningServer | undefined
   try {
     etcd = await startEtcd({ unsafeNoFsync: true, tls: ofEtcd })
     const args = ['--etcd-ca', ofServer.ca, '--etcd-cert', ofServer.cert, '--etcd-key', ofServer.key]
-    const running = await startServer({ store: 'etcd', etcd, etcdPrefix: '/p', plugins: [plugin], args })
+    const running = await startSharedServer({
+      store: 'etcd',
+      etcd,
+      etcdPrefix: '/p',
+      plugins: [plugin],
+      args,
+    })
     server = running
     const items = itemsOf(new Api(running.url))
     let n = 0
@@ -93,7 +99,7 @@ it('a server follows a changed password of its user in etcd without a restart', 
   await users.auth.authEnable()
   users.close()
   const args = ['--etcd-user', 'setpoint', '--etcd-password-file', file]
-  const server = await startServer({ store: 'etcd', etcd, plugins: [plugin], args })
+  const server = await startSharedServer({ store: 'etcd', etcd, plugins: [plugin], args })
   onTestFinished(async () => void (await server.stop()))
   const items = itemsOf(new Api(server.url))
   await items.create('before', {})

@@ -4,7 +4,7 @@ import { Api } from './support/api.ts'
 import { startEtcd } from './support/etcd.ts'
 import { compactAll, defragment, disarm, smallQuota } from './support/etcd-space.ts'
 import { itemsOf } from './support/kinds.ts'
-import { startServer } from './support/server.ts'
+import { startSharedServer } from './support/server.ts'
 import { copyFixture } from './support/worlds.ts'
 
 /** docs/operations/runbooks/etcd-full.md: what works, what the server says, and the way out. */
@@ -15,7 +15,7 @@ it('a full etcd serves reads and deletions on every server, says that it is full
   const plugin = await copyFixture('items-plugin')
   const servers = await Promise.all(
     [1, 2].map(() =>
-      startServer({ store: 'etcd', etcd, plugins: [plugin], env: { SETPOINT_LOG_FORMAT: 'json' } }),
+      startSharedServer({ store: 'etcd', etcd, plugins: [plugin], env: { SETPOINT_LOG_FORMAT: 'json' } }),
     ),
   )
   for (const server of servers) onTestFinished(async () => void (await server.stop()))

@@ -9,7 +9,7 @@ import { Api, objectOf, refusalOf } from './support/api.ts'
 import { type EtcdProcess, patientMs, startEtcd } from './support/etcd.ts'
 import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
 import { bound, testModel, thing } from './support/rooms.ts'
-import { startServer } from './support/server.ts'
+import { startSharedServer } from './support/server.ts'
 import { startTcpProxy, type TcpProxy } from './support/tcp-proxy.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
@@ -40,7 +40,7 @@ async function divided(): Promise<Divided> {
   const plugins = [await copyFixture('items-plugin')]
   const [near, far] = await Promise.all(
     [etcd, proxy].map(async store => {
-      const server = await startServer({ store: 'etcd', etcd: store, plugins })
+      const server = await startSharedServer({ store: 'etcd', etcd: store, plugins })
       cleanups.push(() => server.stop())
       return { api: new Api(server.url), log: () => server.stderr() }
     }),

@@ -10,7 +10,7 @@ import { filesOfPage } from './support/doc-blocks.ts'
 import { fieldsOf, textOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
 import { writePlugin } from './support/plugins.ts'
-import { type Running, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { type Running, type RunningServer, spawnProgram, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
 import { eventually } from './support/worlds.ts'
 
@@ -35,7 +35,7 @@ describe.each(['all', 'controllers'])('the plugin of the guide with --role %s', 
   let folder: string
   let dir: string
   let users: Users<'ann' | 'runner'>
-  let server: ServerProcess
+  let server: RunningServer
   let controllers: Running | undefined
   let ann: Api
 
@@ -44,7 +44,7 @@ describe.each(['all', 'controllers'])('the plugin of the guide with --role %s', 
     dir = await writePlugin(await filesOfPage('docs/guides/databases.md'))
     users = await Users.make({ ann: ['setpoint:admins'], runner: ['setpoint:controllers'] })
     const apart = role === 'controllers' ? ['--role', 'apiserver'] : []
-    server = await startServer({ plugins: [dir], args: [...users.args, ...apart] })
+    server = await startSharedServer({ plugins: [dir], args: [...users.args, ...apart] })
     ann = users.api(server.url, 'ann')
     if (role === 'controllers') {
       const token = join(folder, 'token')

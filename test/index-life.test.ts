@@ -8,7 +8,7 @@ import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
 import { freePort } from './support/ports.ts'
-import { type Running, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { type Running, type RunningServer, spawnProgram, startSharedServer } from './support/server.ts'
 import { Watch, type WatchEvent } from './support/watch.ts'
 import { eventually } from './support/worlds.ts'
 
@@ -16,7 +16,7 @@ import { eventually } from './support/worlds.ts'
 
 let etcd: EtcdProcess
 let etcdPrefix: string
-const servers: ServerProcess[] = []
+const servers: RunningServer[] = []
 const programs: Running[] = []
 const dirs: string[] = []
 
@@ -79,8 +79,8 @@ async function writePlugin(version: string, indexes: readonly string[], hook = h
   return dir
 }
 
-async function start(plugin: string): Promise<ServerProcess> {
-  const server = await startServer({ store: 'etcd', etcd, etcdPrefix, plugins: [plugin] })
+async function start(plugin: string): Promise<RunningServer> {
+  const server = await startSharedServer({ store: 'etcd', etcd, etcdPrefix, plugins: [plugin] })
   servers.push(server)
   return server
 }

@@ -6,19 +6,21 @@ import { differences } from './support/differences.ts'
 import { type Outcome, Outcomes } from './support/outcomes.ts'
 import { Replay, readRecording } from './support/recordings.ts'
 import { Users } from './support/users.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 type Name = 'admin' | 'bob' | 'eve'
 
 const listed = new Map(differences.flatMap(({ responses }) => Object.entries(responses)))
 const compared = new Set<string>()
 let users: Users<Name>
-let world: World
+let world: SharedWorld
 
 beforeAll(async () => {
   users = await Users.make({ admin: ['setpoint:admins'], bob: ['team'], eve: ['others'] })
   // The recorded kube-apiserver has no controllers either.
-  world = await startWorld('embedded', ['recorded-plugin'], { args: [...users.args, '--role', 'apiserver'] })
+  world = await startSharedWorld('embedded', ['recorded-plugin'], {
+    args: [...users.args, '--role', 'apiserver'],
+  })
 })
 afterAll(async () => {
   await world?.end()

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeCertificates } from './support/certificates.ts'
 import { fieldsOf, textOf } from './support/json.ts'
 import { Kubectl } from './support/kubectl.ts'
-import { runProgram, startServer } from './support/server.ts'
+import { runProgram, startSharedServer } from './support/server.ts'
 
 describe('setpoint kubeconfig', () => {
   let folder: string
@@ -104,7 +104,7 @@ describe('setpoint kubeconfig', () => {
       { mode: 0o600 },
     )
     const args = ['--tls-cert', cert, '--tls-key', key, '--token-file', tokens, '--base-path', '/cp']
-    const server = await startServer({ args })
+    const server = await startSharedServer({ args })
     const kubectl = await Kubectl.open('1.34')
     try {
       await mkdir(join(kubectl.home, '.kube'))

@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { Kubectl, kubectlVersions } from './support/kubectl.ts'
 import { Users } from './support/users.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 /** Roles and bindings in kubectl. */
 
-let world: World
+let world: SharedWorld
 let users: Users<'ann' | 'bob'>
 /** kubectl sends no token over plain HTTP. */
 let certificates: Certificates
@@ -18,7 +18,7 @@ beforeAll(async () => {
   certificates = await makeCertificates()
   const { cert, key } = certificates
   const args = [...users.args, '--tls-cert', cert, '--tls-key', key]
-  world = await startWorld('embedded', ['items-plugin'], { args })
+  world = await startSharedWorld('embedded', ['items-plugin'], { args })
 })
 afterAll(async () => {
   await world?.end()

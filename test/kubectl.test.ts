@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { gadgetsOf } from './support/kinds.ts'
 import { Kubectl } from './support/kubectl.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 describe('kubectl below a base path, with a plugin that has kinds and routes', () => {
-  let world: World
+  let world: SharedWorld
   let kubectl: Kubectl
   beforeAll(async () => {
-    world = await startWorld('embedded', ['demo-plugin'], { args: ['--base-path', '/x'] })
+    world = await startSharedWorld('embedded', ['demo-plugin'], { args: ['--base-path', '/x'] })
     kubectl = await Kubectl.open(undefined, '--server', world.server.url)
   })
   afterAll(async () => {

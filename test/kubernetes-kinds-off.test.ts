@@ -4,14 +4,14 @@ import { type Api, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { placesIn } from './support/kinds.ts'
 import { runProgram } from './support/server.ts'
-import { eventually, startWorld, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 /** `--kubernetes-kinds=false`: only the server itself uses the built-in kinds. */
-let world: World
+let world: SharedWorld
 let api: Api
 
 beforeAll(async () => {
-  world = await startWorld('etcd', ['places-plugin'], { args: ['--kubernetes-kinds=false'] })
+  world = await startSharedWorld('etcd', ['places-plugin'], { args: ['--kubernetes-kinds=false'] })
   api = world.api
 })
 afterAll(() => world?.end())

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, type Api, listOf, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, type Fields, fieldsOf } from './support/json.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 /** Kubernetes' own kinds, as Kubernetes 1.34 has them. */
 describe.each(stores)('the built-in kinds on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
 
   beforeAll(async () => {
-    world = await startWorld(store, [])
+    world = await startSharedWorld(store, [])
     api = world.api
     objectOf(await api.post('/api/v1/namespaces', { metadata: { name: 'a' } }), 201)
   })

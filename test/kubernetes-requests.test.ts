@@ -8,7 +8,7 @@ import { AuditTrail } from './support/audit.ts'
 import { fieldsOf } from './support/json.ts'
 import { Multiplexed } from './support/multiplex.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { type Connection, transports } from './support/transports.ts'
 import { Users } from './support/users.ts'
 import { refusedWatch } from './support/watch.ts'
@@ -19,7 +19,7 @@ const watched = '/api/v1/watch/namespaces/default/configmaps'
 let folder: string
 let plugins: string[]
 let users: Users<'ann' | 'watcher' | 'reader'>
-let server: ServerProcess
+let server: RunningServer
 let ann: Api
 let trail: AuditTrail
 
@@ -32,7 +32,7 @@ beforeAll(async () => {
     setup: `plugin.routes('routes.example.com/v1', r => r.get('/watch/:what', ({ params }) => ({ body: params })))`,
   })
   plugins = [await writePlugin({ 'index.js': watches }), await writePlugin({ 'index.js': routes })]
-  server = await startServer({ plugins, args: [...users.args, '--audit-log', trail.path] })
+  server = await startSharedServer({ plugins, args: [...users.args, '--audit-log', trail.path] })
   ann = users.api(server.url, 'ann')
   const roles = '/apis/rbac.authorization.k8s.io/v1/namespaces/default'
   for (const [name, verbs] of [

@@ -5,7 +5,7 @@ import { type Answer, type Api, type Collection, listOf, objectOf, refusalOf } f
 import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { isInitialEnd, refusedWatch, Watch } from './support/watch.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 /**
  * The versions of reads, which are not recorded. Unless `docs/reference/kubernetes-clients.md` has a difference,
@@ -18,14 +18,14 @@ const exact = 'resourceVersionMatch=Exact'
 const far = '99999999999999999999999999'
 
 describe.each(stores)('as in Kubernetes, on the %s store,', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let items: Collection
   /** The version of a list before `b` exists. */
   let first: string
 
   beforeAll(async () => {
-    world = await startWorld(store, ['items-plugin'])
+    world = await startSharedWorld(store, ['items-plugin'])
     api = world.api
     items = itemsOf(api)
     await items.create('a', {})

@@ -4,7 +4,7 @@ import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 /** Lists above and below the sizes that are sent in blocks and compressed. */
 
@@ -12,10 +12,10 @@ const path = '/apis/items.example.com/v1/items'
 const objects = 400
 const note = 'a rather long text about nothing in particular, '.repeat(20)
 
-let world: World
+let world: SharedWorld
 
 beforeAll(async () => {
-  world = await startWorld('embedded', ['items-plugin'])
+  world = await startSharedWorld('embedded', ['items-plugin'])
   const items = itemsOf(world.api)
   const names = Array.from({ length: objects }, (_, i) => `item-${i}`)
   for (let at = 0; at < objects; at += 50)

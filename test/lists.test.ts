@@ -2,17 +2,17 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, type Collection, listOf, objectOf, queryText, refusalOf } from './support/api.ts'
 import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
-import { bothStores, createAll, startWorld, type World } from './support/worlds.ts'
+import { bothStores, createAll, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 type Query = Readonly<Record<string, string | readonly string[]>>
 
 describe.each(bothStores)('lists on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let items: Collection
 
   beforeAll(async () => {
-    world = await startWorld(store, ['items-plugin'])
+    world = await startSharedWorld(store, ['items-plugin'])
     api = world.api
     items = itemsOf(api)
   })

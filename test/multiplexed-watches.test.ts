@@ -4,17 +4,17 @@ import { fieldsOf } from './support/json.ts'
 import { devicesOf, itemsOf } from './support/kinds.ts'
 import { Multiplexed, multiplexProtocol } from './support/multiplex.ts'
 import { isInitialEnd, refusedWatch, Watch, type WatchEvent } from './support/watch.ts'
-import { eventually, startWorld, stores, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 describe.each(stores)('many watches on one WebSocket, on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let items: Collection
   let devices: Collection
   const open: (Multiplexed | Watch)[] = []
 
   beforeAll(async () => {
-    world = await startWorld(store, ['items-plugin'], { args: ['--base-path', '/x'] })
+    world = await startSharedWorld(store, ['items-plugin'], { args: ['--base-path', '/x'] })
     api = world.api
     items = itemsOf(api)
     devices = devicesOf(api)
@@ -250,9 +250,9 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
 })
 
 describe('connections that watch', () => {
-  let world: World
+  let world: SharedWorld
   beforeAll(async () => {
-    world = await startWorld('embedded', ['items-plugin'], { args: ['--max-watches-per-user', '3'] })
+    world = await startSharedWorld('embedded', ['items-plugin'], { args: ['--max-watches-per-user', '3'] })
   })
   afterAll(() => world?.end())
 
@@ -288,7 +288,7 @@ describe('connections that watch', () => {
 
 describe('a server that shuts down', () => {
   it('ends each watch with a bookmark', async () => {
-    const world = await startWorld('embedded', ['items-plugin'])
+    const world = await startSharedWorld('embedded', ['items-plugin'])
     const items = itemsOf(world.api)
     const watches = await Promise.all(
       // They end in several steps.

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Collection, objectOf, refusalOf } from './support/api.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 describe.each(stores)('names, on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let ships: Collection
   let buoys: Collection
 
   beforeAll(async () => {
-    world = await startWorld(store, ['ships-plugin'])
+    world = await startSharedWorld(store, ['ships-plugin'])
     ships = new Collection(world.api, 'fleet.example.com/v1', 'Ship', 'ships')
     buoys = new Collection(world.api, 'fleet.example.com/v1', 'Buoy', 'buoys')
   })

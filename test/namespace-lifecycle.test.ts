@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, listOf, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { namespacesOf, placesIn } from './support/kinds.ts'
-import type { ServerProcess } from './support/server.ts'
+import type { RunningServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 const patience = { timeout: 120_000 }
 const everywhere = '/apis/places.example.com/v1/places'
@@ -22,11 +22,11 @@ function conditionsAre(api: Api, name: string, conditions: readonly object[]): P
 }
 
 describe.each(stores)('a namespace on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
 
   beforeAll(async () => {
-    world = await startWorld(store, ['places-plugin'])
+    world = await startSharedWorld(store, ['places-plugin'])
     api = world.api
   })
   afterAll(() => world?.end())
@@ -235,7 +235,7 @@ describe('a namespace with objects of a plugin that is not installed', () => {
     'says in its conditions which ones they are, and stays until the plugin is there',
     patience,
     async () => {
-      const world = await startWorld('embedded', ['places-plugin'])
+      const world = await startSharedWorld('embedded', ['places-plugin'])
       const { api, plugins, server } = world
       try {
         await namespacesOf(api).create('stuck', {})
@@ -269,11 +269,11 @@ describe('a namespace with objects of a plugin that is not installed', () => {
 })
 
 describe('a namespace of two servers', () => {
-  let world: World
-  let other: ServerProcess
+  let world: SharedWorld
+  let other: RunningServer
 
   beforeAll(async () => {
-    world = await startWorld('etcd', ['places-plugin'])
+    world = await startSharedWorld('etcd', ['places-plugin'])
     other = await world.another()
   })
   afterAll(() => world?.end())

@@ -3,7 +3,7 @@ import { type Api, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, type Fields, fieldsOf } from './support/json.ts'
 import { namespacesOf, placesIn, regionsOf } from './support/kinds.ts'
 import { type Connection, transports } from './support/transports.ts'
-import { eventually, startWorld, stores, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 /** Server-side apply, Tables and metadata of namespaced objects. */
 
@@ -23,11 +23,11 @@ function keyOf(object: unknown): string {
 }
 
 describe.each(stores)('a namespaced object on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
 
   beforeAll(async () => {
-    world = await startWorld(store, ['places-plugin'])
+    world = await startSharedWorld(store, ['places-plugin'])
     api = world.api
     for (const name of ['a', 'b']) await namespacesOf(api).create(name, {})
   })

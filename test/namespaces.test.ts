@@ -3,16 +3,16 @@ import { type Api, Collection, listOf, objectOf, readObject, refusalOf } from '.
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { placesIn, regionsOf } from './support/kinds.ts'
 import { Watch } from './support/watch.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 const everywhere = '/apis/places.example.com/v1/places'
 
 describe.each(stores)('a namespaced kind on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
 
   beforeAll(async () => {
-    world = await startWorld(store, ['places-plugin'])
+    world = await startSharedWorld(store, ['places-plugin'])
     api = world.api
     for (const name of ['a', 'a-b', 'b']) await createNamespace(api, name)
   })

@@ -2,15 +2,15 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Api, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 describe.each(stores)('objects on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let items: Collection
 
   beforeAll(async () => {
-    world = await startWorld(store, ['items-plugin', 'demo-plugin'])
+    world = await startSharedWorld(store, ['items-plugin', 'demo-plugin'])
     api = world.api
     items = itemsOf(api)
   })

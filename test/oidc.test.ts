@@ -6,7 +6,7 @@ import { UnsecuredJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, refusalOf } from './support/api.ts'
 import { OidcIssuer } from './support/oidc-issuer.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture } from './support/worlds.ts'
 
@@ -17,7 +17,7 @@ describe('with OpenID Connect issuers', () => {
   let first: OidcIssuer
   let second: OidcIssuer
   let plugin: string
-  let server: ServerProcess
+  let server: RunningServer
   let api: Api
   const folders: string[] = []
 
@@ -46,7 +46,7 @@ describe('with OpenID Connect issuers', () => {
       },
     ]
     await writeFile(config, JSON.stringify({ oidc: issuers }))
-    server = await startServer({ plugins: [plugin], args: ['--config', config] })
+    server = await startSharedServer({ plugins: [plugin], args: ['--config', config] })
     api = new Api(server.url)
   })
   afterAll(async () => {

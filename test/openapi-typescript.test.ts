@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { fieldsOf } from './support/json.ts'
 import { findGenerator } from './support/openapi-typescript.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 /** Types that a public generator makes of the OpenAPI documents. */
 
@@ -50,11 +50,11 @@ export const patch: Merge['application/merge-patch+json'] = { spec: { masts: 2 }
 export const operationsOfPatch: Merge['application/json-patch+json'] = [{ op: 'remove', path: '/spec/masts' }]
 `
 
-let world: World
+let world: SharedWorld
 let folder: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'setpoint-codegen-'))
-  world = await startWorld('embedded', ['described-plugin', 'items-plugin', 'demo-plugin'])
+  world = await startSharedWorld('embedded', ['described-plugin', 'items-plugin', 'demo-plugin'])
 })
 afterAll(async () => {
   await world?.end()

@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
-import { copyFixture, startWorld, type World } from './support/worlds.ts'
+import { copyFixture, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 const boats = '/apis/described.example.com/v1/boats'
 const boatsDocument = '/openapi/v3/apis/described.example.com/v1'
@@ -42,11 +42,11 @@ function at(value: unknown, ...keys: (string | number)[]): unknown {
 }
 
 describe('OpenAPI documents', () => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let documents: Map<string, Fields>
   beforeAll(async () => {
-    world = await startWorld('embedded', ['described-plugin', 'items-plugin', 'demo-plugin'])
+    world = await startSharedWorld('embedded', ['described-plugin', 'items-plugin', 'demo-plugin'])
     api = world.api
     documents = new Map()
     for (const [key, url] of await indexOf(api)) documents.set(key, fieldsOf((await api.get(url)).body))
@@ -403,11 +403,11 @@ describe('OpenAPI documents', () => {
 describe('OpenAPI documents of a server with a base path and tokens', () => {
   let users: Users<'vic'>
   let plugin: string
-  let server: ServerProcess
+  let server: RunningServer
   beforeAll(async () => {
     plugin = await copyFixture('items-plugin')
     users = await Users.make({ vic: ['setpoint:viewers'] })
-    server = await startServer({ plugins: [plugin], args: [...users.args, '--base-path', '/x'] })
+    server = await startSharedServer({ plugins: [plugin], args: [...users.args, '--base-path', '/x'] })
   })
   afterAll(async () => {
     await server?.stop()

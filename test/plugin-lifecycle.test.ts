@@ -4,9 +4,15 @@ import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
 import { Multiplexed } from './support/multiplex.ts'
 import { pluginModule, pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
-import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import {
+  type RunningServer,
+  type ServerOptions,
+  spawnProgram,
+  startServer,
+  startSharedServer,
+} from './support/server.ts'
 import { Watch } from './support/watch.ts'
-import { eventually, startWorld, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -29,8 +35,8 @@ const isReady = (gadgets: Collection, name: string, email: string) =>
 async function startDemo(
   store: 'embedded' | 'etcd',
   fixtures = ['demo-plugin', 'items-plugin'],
-): Promise<World> {
-  const world = await startWorld(store, fixtures)
+): Promise<SharedWorld> {
+  const world = await startSharedWorld(store, fixtures)
   cleanups.push(() => world.end())
   return world
 }
@@ -105,9 +111,12 @@ async function reload(api: Api, reason: 'Reloaded' | 'ReloadFailed'): Promise<st
   })
 }
 
-async function serveReloaded(): Promise<{ server: ServerProcess; api: Api; dir: string }> {
+/** @param start default a shared process, which does not read changed code at a restart */
+async function serveReloaded(
+  start: (options: ServerOptions) => Promise<RunningServer> = startSharedServer,
+): Promise<{ server: RunningServer; api: Api; dir: string }> {
   const dir = await writeReloaded()
-  const server = await startServer({ plugins: [dir] })
+  const server = await start({ plugins: [dir] })
   cleanups.push(() => server.stop())
   return { server, api: new Api(server.url), dir }
 }
@@ -184,7 +193,7 @@ describe('spec.enabled: false', () => {
     }))`
     const dir = await writePlugin({ 'index.js': pluginModule('waits', { setup }) })
     cleanups.push(() => rm(dir, { recursive: true, force: true }))
-    const server = await startServer({ plugins: [dir] })
+    const server = await startSharedServer({ plugins: [dir] })
     cleanups.push(() => server.stop())
     const api = new Api(server.url)
     const answer = api.get('/apis/api.waits.example.com/v1/wait')
@@ -234,7 +243,7 @@ describe('spec.enabled: false', () => {
 
   it('stops the controllers of another process', async () => {
     const dir = await writeReloaded()
-    const server = await startServer({ plugins: [dir], args: ['--role', 'apiserver'] })
+    const server = await startSharedServer({ plugins: [dir], args: ['--role', 'apiserver'] })
     cleanups.push(() => server.stop())
     const api = new Api(server.url)
     const running = spawnProgram(['serve', '--role', 'controllers', '--server', server.url, '--plugin', dir])
@@ -268,7 +277,7 @@ describe('a plugin that has failed', () => {
       entryModule('two').replace('models: [Plain', "models: [{ ...Plain, group: 'no-way.setpoint.dev' }"),
     ],
   ])('%s has 503 with the reason on its kinds and the routes it had, until a reload', async (_, code) => {
-    const { api, server, dir } = await serveReloaded()
+    const { api, server, dir } = await serveReloaded(startServer)
     expect((await api.get(wordPath)).status).toBe(200)
     await writeFiles(dir, { 'index.js': code })
     await server.restart()
@@ -293,7 +302,7 @@ describe('a plugin that has failed', () => {
       ),
     })
     cleanups.push(() => rm(dir, { recursive: true, force: true }))
-    const server = await startServer({ plugins: [dir] })
+    const server = await startSharedServer({ plugins: [dir] })
     cleanups.push(() => server.stop())
     const api = new Api(server.url)
     await isInPhase(api, 'Failed', 'reloaded')
@@ -308,7 +317,7 @@ describe('a plugin that has failed', () => {
     })
     const second = await writePlugin({ 'index.js': pluginModule('second', shared) })
     for (const dir of [first, second]) cleanups.push(() => rm(dir, { recursive: true, force: true }))
-    const server = await startServer({ plugins: [first, second] })
+    const server = await startSharedServer({ plugins: [first, second] })
     cleanups.push(() => server.stop())
     const api = new Api(server.url)
     const things = '/apis/shared.example.com/v1/things'
@@ -364,7 +373,7 @@ describe('spec.reload', () => {
   async function reloadWhileWaiting() {
     const dir = await writePlugin({ 'index.js': waitingModule('one') })
     cleanups.push(() => rm(dir, { recursive: true, force: true }))
-    const server = await startServer({ plugins: [dir] })
+    const server = await startSharedServer({ plugins: [dir] })
     cleanups.push(() => server.stop())
     const api = new Api(server.url)
     const routes = '/apis/api.waiting.example.com/v1'
@@ -425,7 +434,7 @@ describe('spec.reload', () => {
     })
     const dir = await writePlugin(release(0))
     cleanups.push(() => rm(dir, { recursive: true, force: true }))
-    const server = await startServer({ plugins: [dir] })
+    const server = await startSharedServer({ plugins: [dir] })
     cleanups.push(() => server.stop())
     const api = new Api(server.url)
     await isInPhase(api, 'Started', 'released')
@@ -488,7 +497,7 @@ describe('spec.reload', () => {
   it('starts a plugin whose code could not be loaded', async () => {
     const dir = await writePlugin({ ...files, 'index.js': 'const =' })
     cleanups.push(() => rm(dir, { recursive: true, force: true }))
-    const server = await startServer({ plugins: [dir] })
+    const server = await startSharedServer({ plugins: [dir] })
     cleanups.push(() => server.stop())
     const api = new Api(server.url)
     const [name = ''] = [...(await pluginStates(api)).keys()]

@@ -5,19 +5,26 @@ import { Api, type ApiObject, Collection, objectOf, refusalOf } from './support/
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
 import { pluginModule, pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startServer, startSharedServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
-import { copyFixture, eventually, startWorld, stores, type World } from './support/worlds.ts'
+import {
+  copyFixture,
+  eventually,
+  type SharedWorld,
+  startSharedWorld,
+  startWorld,
+  stores,
+} from './support/worlds.ts'
 
 const thingsOf = (api: Api, group: string) => new Collection(api, `${group}/v1`, 'Thing', 'things')
 
 describe.each(stores)('a plugin in plain JavaScript, outside the repository, on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let gadgets: Collection
 
   beforeAll(async () => {
-    world = await startWorld(store, ['demo-plugin', 'items-plugin'])
+    world = await startSharedWorld(store, ['demo-plugin', 'items-plugin'])
     api = world.api
     gadgets = gadgetsOf(api)
   })
@@ -165,7 +172,7 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
 })
 
 describe('plugins that fail', () => {
-  let server: ServerProcess
+  let server: RunningServer
   let api: Api
   const dirs: string[] = []
 
@@ -216,7 +223,7 @@ describe('plugins that fail', () => {
     }
     for (const args of Object.values(failing)) dirs.push(await writePlugin(...args))
     // The first plugin is the first to declare its kind.
-    server = await startServer({ plugins: [good, ...dirs], args: ['--log-level', 'error'] })
+    server = await startSharedServer({ plugins: [good, ...dirs], args: ['--log-level', 'error'] })
     dirs.push(good)
     api = new Api(server.url)
   })
@@ -389,14 +396,14 @@ describe("a handler's result", () => {
     'a-length': "({ headers: { 'Content-Length': '1' }, body: 'text' })",
     'a-line-break': "({ headers: { 'x-a': 'b\\r\\nc: d' }, body: 'text' })",
   }
-  let server: ServerProcess
+  let server: RunningServer
   let dir: string
 
   beforeAll(async () => {
     const routes = Object.entries(answers).map(([name, text]) => `r.get('/${name}', () => (${text}))`)
     const setup = `plugin.routes('a.example.com/v1', r => { ${routes.join('\n')} })`
     dir = await writePlugin({ 'index.js': pluginModule('answers', { setup }) })
-    server = await startServer({ plugins: [dir] })
+    server = await startSharedServer({ plugins: [dir] })
   })
   afterAll(async () => {
     await server?.stop()
@@ -458,7 +465,7 @@ describe('two plugins whose routes meet', () => {
       await writePlugin({ 'index.js': pluginModule('first', { setup: routes }) }),
       await writePlugin({ 'index.js': pluginModule('second', { setup: routes }) }),
     ]
-    const server = await startServer({ plugins: dirs })
+    const server = await startSharedServer({ plugins: dirs })
     try {
       const api = new Api(server.url)
       const states = await pluginStates(api)
@@ -508,7 +515,7 @@ describe('a plugin that runs although something is probably wrong', () => {
     const other = "defineModel({ ...Thing, group: 'absent.example.com', indexes: [] })"
     const setup = `plugin.controller(Thing, c => c.watches(${other}, () => 'a').reconcile(async () => {}))`
     const dir = await writePlugin({ 'index.js': pluginModule('hasty', { indexes, setup }) })
-    const server = await startServer({ plugins: [dir] })
+    const server = await startSharedServer({ plugins: [dir] })
     onTestFinished(async () => {
       await server.stop()
       await rm(dir, { recursive: true, force: true })
@@ -561,7 +568,7 @@ describe('a stricter schema', () => {
 })
 
 describe('the YAML of a plugin across restarts', () => {
-  let server: ServerProcess
+  let server: RunningServer
   let dir: string
   let api: Api
   let things: Collection
@@ -576,13 +583,13 @@ describe('the YAML of a plugin across restarts', () => {
 
   async function start(files: Readonly<Record<string, string>>, manifest = {}): Promise<void> {
     dir = await writePlugin({ 'index.js': pluginModule('yaml'), ...files }, manifest)
-    server = await startServer({ plugins: [dir] })
+    server = await startSharedServer({ plugins: [dir] })
     api = new Api(server.url)
     things = thingsOf(api, 'yaml.example.com')
   }
 
   async function restartWith(files: Readonly<Record<string, string>>, version?: string): Promise<void> {
-    await server.kill('SIGTERM')
+    await server.end()
     await writeFiles(dir, files)
     if (version !== undefined) {
       const manifest = fieldsOf(JSON.parse(await readFile(join(dir, 'package.json'), 'utf8')))
@@ -740,10 +747,10 @@ describe('the YAML of a plugin across restarts', () => {
     await start({ 'resources/extensions/x.yaml': thing('a', '{text: a}') })
     const made = await applied('a')
     const away = await copyFixture('items-plugin')
-    await server.kill('SIGTERM')
+    await server.end()
     await server.restart({ plugins: [away] })
     refusalOf(await api.get(things.at('a')), 404)
-    await server.kill('SIGTERM')
+    await server.end()
     await server.restart({ plugins: [dir] })
     expect((await things.read('a')).metadata.uid).toBe(made.metadata.uid)
     await rm(away, { recursive: true, force: true })

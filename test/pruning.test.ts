@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { Api, Collection, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { writePlugin } from './support/plugins.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { objectIn, Watch } from './support/watch.ts'
 
 /** A kind whose model says `prune: true`, and an earlier release of the plugin that keeps unknown fields. */
@@ -11,7 +11,7 @@ import { objectIn, Watch } from './support/watch.ts'
 const dirs: string[] = []
 let keeping: string
 let pruning: string
-let server: ServerProcess
+let server: RunningServer
 let api: Api
 let leaves: Collection
 
@@ -38,7 +38,7 @@ export default definePlugin({ name: 'trees', models: [defineModel({
 }
 
 async function start(plugin: string): Promise<void> {
-  server = await startServer({ plugins: [plugin] })
+  server = await startSharedServer({ plugins: [plugin] })
   api = new Api(server.url)
   leaves = new Collection(api, 'trees.example.com/v1', 'Leaf', 'leaves')
 }

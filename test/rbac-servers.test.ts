@@ -1,22 +1,22 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Api, objectOf } from './support/api.ts'
-import type { ServerProcess } from './support/server.ts'
+import type { RunningServer } from './support/server.ts'
 import { Users } from './support/users.ts'
 import { refusedWatch, Watch } from './support/watch.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 const group = 'rbac.authorization.k8s.io'
 const rbac = `/apis/${group}/v1`
 const items = '/apis/items.example.com/v1/items'
 
-let world: World
-let other: ServerProcess
+let world: SharedWorld
+let other: RunningServer
 let users: Users<'ann' | 'bob'>
 let ann: Api
 
 beforeAll(async () => {
   users = await Users.make({ ann: ['setpoint:admins'], bob: ['team'] })
-  world = await startWorld('etcd', ['items-plugin'], { args: users.args })
+  world = await startSharedWorld('etcd', ['items-plugin'], { args: users.args })
   other = await world.another()
   ann = users.api(world.server.url, 'ann')
 })

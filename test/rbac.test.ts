@@ -4,7 +4,7 @@ import { Multiplexed } from './support/multiplex.ts'
 import { transports } from './support/transports.ts'
 import { Users } from './support/users.ts'
 import { refusedWatch, Watch } from './support/watch.ts'
-import { eventually, startWorld, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 const group = 'rbac.authorization.k8s.io'
 const rbac = `/apis/${group}/v1`
@@ -26,7 +26,7 @@ const item = (name: string, spec: object = {}) => ({
 const names = ['ann', 'vic', 'bob', 'eve', 'nat', 'met', 'loe'] as const
 type Name = (typeof names)[number]
 
-let world: World
+let world: SharedWorld
 let users: Users<Name>
 let as: Record<Name, Api>
 let ann: Api
@@ -53,9 +53,13 @@ beforeAll(async () => {
     ...{ ann: ['setpoint:admins'], vic: ['setpoint:viewers'], bob: ['team'], eve: ['others'] },
     ...{ nat: ['others'], met: ['others'], loe: ['others'] },
   })
-  world = await startWorld('embedded', ['items-plugin', 'places-plugin', 'demo-plugin', 'safe-plugin'], {
-    args: users.args,
-  })
+  world = await startSharedWorld(
+    'embedded',
+    ['items-plugin', 'places-plugin', 'demo-plugin', 'safe-plugin'],
+    {
+      args: users.args,
+    },
+  )
   const { url } = world.server
   as = {
     ...{ ann: users.api(url, 'ann'), vic: users.api(url, 'vic'), bob: users.api(url, 'bob') },

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, refusalOf } from './support/api.ts'
 import { pluginModule, pluginStates, writePlugin } from './support/plugins.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 import { eventually } from './support/worlds.ts'
 
 /** Changes the schema of a plugin module. */
@@ -10,7 +10,7 @@ const withSchema = (module: string, schema: string) =>
   module.replace("text: { type: 'string' }", `text: ${schema}`)
 
 describe('a plugin with unknown input', () => {
-  let server: ServerProcess
+  let server: RunningServer
   let api: Api
   const dirs: string[] = []
 
@@ -44,7 +44,7 @@ describe('a plugin with unknown input', () => {
         ].join('---\n'),
       }),
     )
-    server = await startServer({ plugins: dirs })
+    server = await startSharedServer({ plugins: dirs })
     api = new Api(server.url)
   })
   afterAll(async () => {

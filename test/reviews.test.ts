@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, refusalOf } from './support/api.ts'
 import { Users } from './support/users.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 const root = '/apis/authorization.k8s.io/v1'
 const selfReviews = `${root}/selfsubjectaccessreviews`
 const items = { group: 'items.example.com', resource: 'items' }
 
 describe('reviews, which are not stored', () => {
-  let world: World
+  let world: SharedWorld
   let users: Users<'ann' | 'vic'>
   let ann: Api
   let vic: Api
 
   beforeAll(async () => {
     users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
-    world = await startWorld('embedded', ['items-plugin'], { args: users.args })
+    world = await startSharedWorld('embedded', ['items-plugin'], { args: users.args })
     ann = users.api(world.server.url, 'ann')
     vic = users.api(world.server.url, 'vic')
   })

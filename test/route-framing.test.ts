@@ -4,7 +4,7 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
 import { pluginModule, writePlugin } from './support/plugins.ts'
-import { startServer } from './support/server.ts'
+import { startSharedServer } from './support/server.ts'
 
 it('frames a response without content so that the client sees its end, and gives handlers the path as it was sent', async () => {
   const dir = await writePlugin({
@@ -18,7 +18,7 @@ it('frames a response without content so that the client sees its end, and gives
       })`,
     }),
   })
-  const server = await startServer({ plugins: [dir] })
+  const server = await startSharedServer({ plugins: [dir] })
   try {
     const port = Number(new URL(server.url).port)
     const prefix = '/apis/api.framed.example.com/v1'

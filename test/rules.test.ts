@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { type Answer, Api, refusalOf } from './support/api.ts'
 import { pluginStates, writePlugin } from './support/plugins.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { type RunningServer, startSharedServer } from './support/server.ts'
 
 /** A plugin with a kind that has every sort of rule. */
 const source = (rule: string, name = 'rules') => `
@@ -45,7 +45,7 @@ async function examplePlugin(): Promise<string> {
   return writePlugin({ 'index.js': example })
 }
 
-let server: ServerProcess
+let server: RunningServer
 let api: Api
 const path = '/apis/rules.example.com/v1/ranges'
 const body = (spec: object, metadata: object = {}) => ({
@@ -61,7 +61,7 @@ beforeAll(async () => {
     writePlugin({ 'index.js': source('self.min <= self.maximum', 'broken') }),
     examplePlugin(),
   ])
-  server = await startServer({ plugins })
+  server = await startSharedServer({ plugins })
   api = new Api(server.url)
 })
 afterAll(() => server?.stop())

@@ -14,7 +14,7 @@ import { killAtExit } from './support/kill-at-exit.js'
 import { itemsOf } from './support/kinds.ts'
 import { freePort, freePorts } from './support/ports.ts'
 import { Runbook } from './support/runbook.ts'
-import { Running, startServer } from './support/server.ts'
+import { Running, startSharedServer } from './support/server.ts'
 import { need } from './support/tools.ts'
 import { copyFixture } from './support/worlds.ts'
 
@@ -44,7 +44,7 @@ it('etcd-without-quorum, and then no-controllers', async () => {
   onTestFinished(async () => void (await Promise.all(members.map(member => member.stop()))))
   const endpoints = members.map(({ endpoint }) => endpoint)
   const etcd = { endpoint: endpoints.join(',') }
-  const server = await startServer({ store: 'etcd', etcd, plugins: [await itemsPlugin()] })
+  const server = await startSharedServer({ store: 'etcd', etcd, plugins: [await itemsPlugin()] })
   onTestFinished(async () => void (await server.stop()))
   const api = new Api(server.url)
   const runbook = await walk('etcd-without-quorum', server.url, endpoints)
@@ -67,7 +67,7 @@ it('etcd-without-quorum, and then no-controllers', async () => {
 it('etcd-full', async () => {
   const etcd = await startEtcd({ binary: await findNewerEtcd(), unsafeNoFsync: true, flags: smallQuota })
   onTestFinished(() => etcd.stop())
-  const server = await startServer({ store: 'etcd', etcd, plugins: [await itemsPlugin()] })
+  const server = await startSharedServer({ store: 'etcd', etcd, plugins: [await itemsPlugin()] })
   onTestFinished(async () => void (await server.stop()))
   const items = itemsOf(new Api(server.url))
   await items.create('large', {})
@@ -94,7 +94,7 @@ it('etcd-member-replaced', async () => {
   onTestFinished(async () => void (await Promise.all(members.map(member => member.stop()))))
   const [one, two, lost] = members
   if (one === undefined || two === undefined || lost === undefined) throw new Error('no members')
-  const server = await startServer({ store: 'etcd', etcd: one, plugins: [await itemsPlugin()] })
+  const server = await startSharedServer({ store: 'etcd', etcd: one, plugins: [await itemsPlugin()] })
   onTestFinished(async () => void (await server.stop()))
   const items = itemsOf(new Api(server.url))
   await items.create('kept', {})

@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, Collection, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { pluginStates } from './support/plugins.ts'
-import { eventually, startWorld, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 const code = 'x4711secret'
-let world: World
+let world: SharedWorld
 let safes: Collection
 
 beforeAll(async () => {
-  world = await startWorld('embedded', ['safe-plugin'])
+  world = await startSharedWorld('embedded', ['safe-plugin'])
   safes = new Collection(world.api, 'safes.example.com/v1', 'Safe', 'safes')
 })
 afterAll(() => world?.end())

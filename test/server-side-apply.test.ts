@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Answer, type Api, type ApiObject, Collection, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, type Fields, fieldsOf } from './support/json.ts'
 import { objectIn, Watch } from './support/watch.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 interface ApplyOptions {
   readonly force?: boolean
@@ -13,12 +13,12 @@ interface ApplyOptions {
 }
 
 describe.each(stores)('server-side apply on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let widgets: Collection
 
   beforeAll(async () => {
-    world = await startWorld(store, ['apply-plugin'])
+    world = await startSharedWorld(store, ['apply-plugin'])
     api = world.api
     widgets = new Collection(api, 'apply.example.com/v1', 'Widget', 'widgets')
   })

@@ -9,7 +9,7 @@ import { fieldsOf } from './support/json.ts'
 import { freePort } from './support/ports.ts'
 import { type Running, runProgram, spawnProgram } from './support/server.ts'
 import { Users } from './support/users.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 const accounts = '/api/v1/namespaces/default/serviceaccounts'
 
@@ -41,13 +41,13 @@ const content = (file: string) => expect.poll(() => readFile(file, 'utf8').catch
 const modeOf = async (file: string) => ((await stat(file)).mode & 0o777).toString(8)
 
 describe('setpoint service-account-token', () => {
-  let world: World
+  let world: SharedWorld
   let users: Users<'ann' | 'vic'>
   let secret: string
 
   beforeAll(async () => {
     users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
-    world = await startWorld('embedded', [], { args: users.args })
+    world = await startSharedWorld('embedded', [], { args: users.args })
     const ann = users.api(world.server.url, 'ann')
     objectOf(await ann.post(accounts, { metadata: { name: 'robot' } }), 201)
     objectOf(await ann.post('/api/v1/namespaces/default/secrets', { metadata: { name: 'anchor' } }), 201)

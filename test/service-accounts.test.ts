@@ -4,7 +4,7 @@ import { Api, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { Users } from './support/users.ts'
 import { Watch } from './support/watch.ts'
-import { type Store, startWorld, stores, type World } from './support/worlds.ts'
+import { type SharedWorld, type Store, startSharedWorld, stores } from './support/worlds.ts'
 
 const namespace = '/api/v1/namespaces/default'
 const accounts = `${namespace}/serviceaccounts`
@@ -13,7 +13,7 @@ const itemsPath = '/apis/items.example.com/v1/items'
 const rbac = '/apis/rbac.authorization.k8s.io/v1'
 
 describe.each(stores)('tokens of service accounts on %s', (store: Store) => {
-  let world: World
+  let world: SharedWorld
   let users: Users<'ann' | 'vic'>
   let ann: Api
   /** Clients of every server. */
@@ -21,7 +21,7 @@ describe.each(stores)('tokens of service accounts on %s', (store: Store) => {
 
   beforeAll(async () => {
     users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
-    world = await startWorld(store, ['items-plugin'], { args: users.args })
+    world = await startSharedWorld(store, ['items-plugin'], { args: users.args })
     ann = users.api(world.server.url, 'ann')
     const others = store === 'etcd' ? [await world.another()] : []
     servers = [world.server, ...others].map(({ url }) => new Api(url))

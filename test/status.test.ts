@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { makeCertificates } from './support/certificates.ts'
 import { fieldsOf } from './support/json.ts'
-import { type Exit, runProgram, startServer } from './support/server.ts'
+import { type Exit, runProgram, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
-import { copyFixture, startWorld } from './support/worlds.ts'
+import { copyFixture, startSharedWorld } from './support/worlds.ts'
 
 /** `setpoint status` against running servers, over HTTP and HTTPS. */
 
@@ -16,7 +16,7 @@ function status(args: readonly string[]): Promise<Exit> {
 it('says that a healthy server is well, with its store and plugins', async () => {
   const plugin = await copyFixture('items-plugin')
   onTestFinished(() => rm(plugin, { recursive: true }))
-  const server = await startServer({ plugins: [plugin] })
+  const server = await startSharedServer({ plugins: [plugin] })
   onTestFinished(async () => void (await server.stop()))
   const { code, stdout, stderr } = await status(['--server', server.url, '--output', 'json'])
   expect(JSON.parse(stdout)).toEqual({
@@ -52,7 +52,7 @@ it('says that a healthy server is well, with its store and plugins', async () =>
   const text = await status(['--server', server.url])
   expect(text).toMatchObject({ code: 0, stdout: expect.stringMatching(/^All is well\.\n\nSERVER +VERSION/) })
   expect(text.stdout).toMatch(/^items +Started +\S+ +0$/m)
-  await server.kill('SIGTERM')
+  await server.end()
   const stopped = await status(['--server', server.url])
   expect(stopped).toMatchObject({
     code: 1,
@@ -68,7 +68,7 @@ it('names what is not well, and what the caller may not see, of several servers'
     await users.remove()
     await rm(folder, { recursive: true })
   })
-  const world = await startWorld('etcd', ['items-plugin', 'failing-plugin'], {
+  const world = await startSharedWorld('etcd', ['items-plugin', 'failing-plugin'], {
     args: [...users.args, '--tls-cert', cert, '--tls-key', key],
   })
   onTestFinished(() => world.end())
@@ -117,7 +117,7 @@ it('names what is not well, and what the caller may not see, of several servers'
     ]),
   )
 
-  await world.server.kill('SIGKILL')
+  await world.server.end()
   expect((await as('ann')).problems).toContainEqual(
     expect.stringMatching(`^${world.server.url} cannot be reached`),
   )

@@ -7,7 +7,7 @@ import { openEtcdStorage } from '../apiserver/src/storage/etcd/index.ts'
 import { formatKey, type Storage } from '../apiserver/src/storage/index.ts'
 import { Api } from './support/api.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
-import { runProgram, spawnProgram, startServer } from './support/server.ts'
+import { runProgram, spawnProgram, startSharedServer } from './support/server.ts'
 import { bothStores } from './support/worlds.ts'
 
 /** What the built program does with a store that a newer one has changed. */
@@ -37,7 +37,7 @@ describe.each(bothStores)('a %s store', store => {
   }
 
   it('says its format from the first start on, and a program that does not know it stops with the remedy', async () => {
-    const server = await startServer({ store, dataDir, ...(etcd && { etcd }) })
+    const server = await startSharedServer({ store, dataDir, ...(etcd && { etcd }) })
     await server.stop()
     const first = await inStore(storage => storage.get(formatKey))
     expect(JSON.parse(String(first.pair?.value))).toEqual({ version: 1, by: expect.any(String) })
@@ -83,7 +83,7 @@ describe.each(bothStores)('a %s store', store => {
 
 it('a store that was truncated to nothing is an error with the remedy, not a new store', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-format-'))
-  await (await startServer({ dataDir })).stop()
+  await (await startSharedServer({ dataDir })).stop()
   await truncate(join(dataDir, 'store.mdb'), 0)
   for (const command of [['serve', '--listen', '127.0.0.1:0'], ['check']])
     expect(await runProgram([...command, '--data-dir', dataDir])).toMatchObject({

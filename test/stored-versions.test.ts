@@ -7,14 +7,14 @@ import { arrayOf, type Fields, fieldsOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
 import { writePlugin } from './support/plugins.ts'
 import { freePort } from './support/ports.ts'
-import { type Running, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { type Running, type RunningServer, spawnProgram, startSharedServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 
 /** Releases of one plugin that store its objects in different versions, on one store. */
 
 let etcd: EtcdProcess
 let etcdPrefix: string
-const servers: ServerProcess[] = []
+const servers: RunningServer[] = []
 const programs: Running[] = []
 const dirs: string[] = []
 
@@ -60,8 +60,8 @@ export default definePlugin({ name: 'stored', models: [defineModel({
   return dir
 }
 
-async function start(plugin: string): Promise<ServerProcess> {
-  const server = await startServer({ store: 'etcd', etcd, etcdPrefix, plugins: [plugin] })
+async function start(plugin: string): Promise<RunningServer> {
+  const server = await startSharedServer({ store: 'etcd', etcd, etcdPrefix, plugins: [plugin] })
   servers.push(server)
   return server
 }

@@ -3,7 +3,7 @@ import { type Answer, type Api, Collection, listOf, objectOf, refusalOf } from '
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { Multiplexed } from './support/multiplex.ts'
 import { type Connection, transports } from './support/transports.ts'
-import { eventually, startWorld, stores, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 /** What kubectl sends. */
 const table =
@@ -44,13 +44,13 @@ function columnsOf(value: unknown): unknown {
 }
 
 describe.each(stores)('the views of Kubernetes clients, on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let ships: Collection
   let buoys: Collection
 
   beforeAll(async () => {
-    world = await startWorld(store, ['ships-plugin'])
+    world = await startSharedWorld(store, ['ships-plugin'])
     api = world.api
     ships = new Collection(api, 'fleet.example.com/v1', 'Ship', 'ships')
     buoys = new Collection(api, 'fleet.example.com/v1', 'Buoy', 'buoys')

@@ -13,7 +13,13 @@ import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { itemsOf } from './support/kinds.ts'
 import { multiplexProtocol } from './support/multiplex.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
-import { runProgram, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import {
+  runProgram,
+  type ServerProcess,
+  spawnProgram,
+  startServer,
+  startSharedServer,
+} from './support/server.ts'
 import { refusedWatch, Watch } from './support/watch.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
 
@@ -140,7 +146,7 @@ describe('with a file of tokens', () => {
     const setup = `plugin.routes('echo.example.com/v1', r =>
       r.get('/headers', ({ headers, user }) => ({ body: { headers, user: user.name } })))`
     const echo = await writePlugin({ 'index.js': pluginModule('echo', { setup }) })
-    const other = await startServer({ plugins: [echo], args: ['--token-file', tokenFile] })
+    const other = await startSharedServer({ plugins: [echo], args: ['--token-file', tokenFile] })
     try {
       const headers = {
         'proxy-authorization': 'Basic YTpi',
@@ -230,7 +236,7 @@ describe('with a file of tokens', () => {
 
   it('controllers connect with a token in a file, and follow its renewal', async () => {
     const uptime = await copyFixture('demo-plugin')
-    const other = await startServer({
+    const other = await startSharedServer({
       plugins: [uptime],
       args: ['--token-file', tokenFile, '--role', 'apiserver'],
     })
@@ -293,7 +299,7 @@ describe('with TLS', () => {
     const { cert, key } = await certificates.client('/CN=127.0.0.1', 0)
     await writeFile(certificates.cert, cert)
     await writeFile(certificates.key, key)
-    const server = await startServer({
+    const server = await startSharedServer({
       args: ['--tls-cert', certificates.cert, '--tls-key', certificates.key],
     })
     try {
@@ -309,7 +315,10 @@ describe('with TLS', () => {
   it('requests and WebSockets are served, and a renewed certificate is used', async () => {
     const { ca, cert, key } = certificates
     const plugin = await copyFixture('items-plugin')
-    const server = await startServer({ plugins: [plugin], args: ['--tls-cert', cert, '--tls-key', key] })
+    const server = await startSharedServer({
+      plugins: [plugin],
+      args: ['--tls-cert', cert, '--tls-key', key],
+    })
     try {
       expect(server.url).toMatch(/^https:/)
       const root = await readFile(ca)
@@ -335,7 +344,7 @@ describe('with TLS', () => {
 
   it('a stopping server does not wait for silent connections', async () => {
     const { cert, key } = certificates
-    const server = await startServer({ args: ['--tls-cert', cert, '--tls-key', key] })
+    const server = await startSharedServer({ args: ['--tls-cert', cert, '--tls-key', key] })
     const silent = connect(server.port, '127.0.0.1')
     await once(silent, 'connect')
     const { code } = await server.stop()

@@ -6,7 +6,7 @@ import { type Fields, fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { Multiplexed } from './support/multiplex.ts'
 import { isInitialEnd, Watch } from './support/watch.ts'
-import { eventually, startWorld, stores, type World } from './support/worlds.ts'
+import { eventually, type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 interface Said {
   readonly type: string
@@ -110,13 +110,13 @@ function storyOf(events: readonly Said[]): string[] {
 const eventStream = { accept: 'text/event-stream' }
 
 describe.each(stores)('watches over plain HTTP, on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let items: Collection
   const open: { cut(): Promise<unknown> }[] = []
 
   beforeAll(async () => {
-    world = await startWorld(store, ['items-plugin'])
+    world = await startSharedWorld(store, ['items-plugin'])
     api = world.api
     items = itemsOf(api)
   })
@@ -301,7 +301,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
 
 describe('the initial events of a watch', () => {
   it('follow the pace of the client, come from one snapshot, use little memory, and precede the changes made meanwhile', async () => {
-    const world = await startWorld('embedded', ['items-plugin'])
+    const world = await startSharedWorld('embedded', ['items-plugin'])
     try {
       const items = itemsOf(world.api)
       const count = 800

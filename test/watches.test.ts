@@ -3,16 +3,16 @@ import { type Api, type Collection, objectOf, readStatus, refusalOf } from './su
 import { fieldsOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { isInitialEnd, objectIn, refusedWatch, Watch } from './support/watch.ts'
-import { bothStores, createAll, startWorld, type World } from './support/worlds.ts'
+import { bothStores, createAll, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 describe.each(bothStores)('watches over WebSocket on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let items: Collection
   const open: Watch[] = []
 
   beforeAll(async () => {
-    world = await startWorld(store, ['items-plugin'])
+    world = await startSharedWorld(store, ['items-plugin'])
     api = world.api
     items = itemsOf(api)
   })

@@ -4,17 +4,17 @@ import { fieldsOf } from './support/json.ts'
 import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
 import { requestText, sendRaw } from './support/raw-socket.ts'
 import { objectIn, Watch } from './support/watch.ts'
-import { bothStores, startWorld, type World } from './support/worlds.ts'
+import { bothStores, type SharedWorld, startSharedWorld } from './support/worlds.ts'
 
 describe.each(bothStores)('writes on the %s store', store => {
-  let world: World
+  let world: SharedWorld
   let api: Api
   let items: Collection
   let devices: Collection
   let vaults: Collection
 
   beforeAll(async () => {
-    world = await startWorld(store, ['items-plugin'])
+    world = await startSharedWorld(store, ['items-plugin'])
     api = world.api
     items = itemsOf(api)
     devices = devicesOf(api)

@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { killAtExit } from './kill-at-exit.js'
 import { freePort } from './ports.ts'
+import { type HostedServer, serverHost } from './server-host.ts'
 
 /** Runs the built program as a child process, as users do. */
 
@@ -35,19 +36,26 @@ export interface ServerOptions {
   readonly program?: string
 }
 
-export interface ServerProcess {
+export interface RunningServer {
   /** The URL in the listening line. */
   readonly url: string
   readonly port: number
+  /** Stops it as SIGTERM does, and waits for the end. */
+  end(): Promise<Exit>
+  /** Ends it if it runs, and removes the data unless `dataDir` was given. Idempotent. */
+  stop(): Promise<Exit>
+  /** Ends it if it runs, and starts it on the same data and port. A process is killed. */
+  restart(changes?: Pick<ServerOptions, 'plugins'>): Promise<void>
+  stdout(): string
+  stderr(): string
+}
+
+/** A server in a process of its own. */
+export interface ServerProcess extends RunningServer {
   readonly pid: number
   /** Sends the signal and waits for the exit. Default SIGKILL. */
   kill(signal?: NodeJS.Signals): Promise<Exit>
-  /** Sends SIGTERM, waits for the exit, and removes the data unless `dataDir` was given. Idempotent. */
-  stop(): Promise<Exit>
-  /** Kills it if it runs, and starts it on the same data and port. */
   restart(changes?: Pick<ServerOptions, 'plugins' | 'program'>): Promise<void>
-  stdout(): string
-  stderr(): string
 }
 
 export interface Exit {
@@ -61,6 +69,19 @@ export interface Exit {
 export async function startServer(options: ServerOptions = {}): Promise<ServerProcess> {
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'setpoint-data-')))
   const server = new Server(options, dataDir)
+  await server.start()
+  return server
+}
+
+/**
+ * Starts a server in a process that it shares with other servers of this test process, for a twentieth of the processor time
+ * of a process of its own. For tests that need none: that neither kill it nor ask how the program starts, ends and fails.
+ */
+export async function startSharedServer(
+  options: Omit<ServerOptions, 'program'> = {},
+): Promise<RunningServer> {
+  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'setpoint-data-')))
+  const server = new SharedServer(options, dataDir, await freePort())
   await server.start()
   return server
 }
@@ -88,6 +109,14 @@ export function spawnProgram(
   return new Running(args, options)
 }
 
+function environmentOf(env: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  // Node parses NODE_EXTRA_CA_CERTS at every start, for a quarter of the instructions of the server's start.
+  const inherited = Object.entries(process.env).filter(
+    ([name]) => !name.startsWith('SETPOINT_') && name !== 'NODE_EXTRA_CA_CERTS',
+  )
+  return { ...Object.fromEntries(inherited), SETPOINT_LEASE_DURATION: leaseSeconds, ...env }
+}
+
 /** A running program and its output. */
 export class Running {
   readonly child: ChildProcess
@@ -104,13 +133,9 @@ export class Running {
       hasInput = false,
     }: { env?: Readonly<Record<string, string>>; cwd?: string; program?: string; hasInput?: boolean },
   ) {
-    // Node parses NODE_EXTRA_CA_CERTS at every start, for a quarter of the instructions of the server's start.
-    const inherited = Object.entries(process.env).filter(
-      ([name]) => !name.startsWith('SETPOINT_') && name !== 'NODE_EXTRA_CA_CERTS',
-    )
     const child = spawn(program, [...args], {
       stdio: [hasInput ? 'pipe' : 'ignore', 'pipe', 'pipe'],
-      env: { ...Object.fromEntries(inherited), SETPOINT_LEASE_DURATION: leaseSeconds, ...env },
+      env: environmentOf(env),
       ...(cwd !== undefined && { cwd }),
     })
     this.child = child
@@ -175,6 +200,69 @@ async function reportOf(url: string): Promise<string> {
   return text(response)
 }
 
+function argumentsOf(
+  { store = 'embedded', etcd, etcdPrefix, plugins = [], args = [] }: ServerOptions,
+  port: number,
+  dataDir: string,
+): string[] {
+  if (store === 'etcd' && etcd === undefined) throw new Error('the etcd store needs `etcd`')
+  return [
+    ...['serve', '--listen', `127.0.0.1:${port}`, '--data-dir', dataDir],
+    ...(store === 'etcd' ? ['--etcd-endpoints', etcd?.endpoint ?? ''] : []),
+    ...(etcdPrefix === undefined ? [] : ['--etcd-prefix', etcdPrefix]),
+    ...(plugins.length === 0 ? ['--plugin', noPlugin] : plugins.flatMap(dir => ['--plugin', dir])),
+    ...args,
+  ]
+}
+
+class SharedServer implements RunningServer {
+  readonly port: number
+  readonly #dataDir: string
+  #options: ServerOptions
+  #hosted: HostedServer | undefined
+  #stderrBefore = ''
+
+  constructor(options: ServerOptions, dataDir: string, port: number) {
+    this.#options = options
+    this.#dataDir = dataDir
+    this.port = port
+  }
+
+  async start(): Promise<void> {
+    const args = argumentsOf(this.#options, this.port, this.#dataDir)
+    this.#hosted = await serverHost().start(args, environmentOf(this.#options.env))
+  }
+
+  get url(): string {
+    return this.#hosted?.url ?? ''
+  }
+
+  async end(): Promise<Exit> {
+    if (this.#hosted === undefined) throw new Error('the server was never started')
+    return this.#hosted.stop()
+  }
+
+  async stop(): Promise<Exit> {
+    const exit = await this.end()
+    if (this.#options.dataDir === undefined) await rm(this.#dataDir, { recursive: true, force: true })
+    return exit
+  }
+
+  async restart(changes: Pick<ServerOptions, 'plugins'> = {}): Promise<void> {
+    this.#stderrBefore += (await this.end()).stderr
+    this.#options = { ...this.#options, ...changes }
+    await this.start()
+  }
+
+  stdout(): string {
+    return this.#hosted?.stdout ?? ''
+  }
+
+  stderr(): string {
+    return this.#stderrBefore + (this.#hosted?.stderr ?? '')
+  }
+}
+
 class Server implements ServerProcess {
   url = ''
   port = 0
@@ -190,19 +278,13 @@ class Server implements ServerProcess {
   }
 
   async start(): Promise<void> {
-    const { store = 'embedded', etcd, etcdPrefix, plugins = [], env = {}, args = [], program } = this.#options
-    if (store === 'etcd' && etcd === undefined) throw new Error('the etcd store needs `etcd`')
+    const { plugins = [], env = {}, program } = this.#options
     if (this.port === 0) this.port = await freePort()
-    const running = new Running(
-      [
-        ...['serve', '--listen', `127.0.0.1:${this.port}`, '--data-dir', this.#dataDir],
-        ...(store === 'etcd' ? ['--etcd-endpoints', etcd?.endpoint ?? ''] : []),
-        ...(etcdPrefix === undefined ? [] : ['--etcd-prefix', etcdPrefix]),
-        ...(plugins.length === 0 ? ['--plugin', noPlugin] : plugins.flatMap(dir => ['--plugin', dir])),
-        ...args,
-      ],
-      { env, cwd: this.#dataDir, ...(program !== undefined && { program }) },
-    )
+    const running = new Running(argumentsOf(this.#options, this.port, this.#dataDir), {
+      env,
+      cwd: this.#dataDir,
+      ...(program !== undefined && { program }),
+    })
     this.#running = running
     this.#exit = undefined
     const begunAt = performance.now()
@@ -225,8 +307,12 @@ class Server implements ServerProcess {
     return this.#exit
   }
 
+  end(): Promise<Exit> {
+    return this.kill('SIGTERM')
+  }
+
   async stop(): Promise<Exit> {
-    const exit = await this.kill('SIGTERM')
+    const exit = await this.end()
     if (this.#options.dataDir === undefined) await rm(this.#dataDir, { recursive: true, force: true })
     return exit
   }

@@ -5,7 +5,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Api, type Collection } from './api.ts'
 import { type EtcdProcess, startEtcdCluster } from './etcd.ts'
-import { type ServerOptions, type ServerProcess, startServer } from './server.ts'
+import {
+  type RunningServer,
+  type ServerOptions,
+  type ServerProcess,
+  startServer,
+  startSharedServer,
+} from './server.ts'
 
 export type Store = 'embedded' | 'etcd'
 
@@ -16,9 +22,9 @@ export const bothStores: readonly Store[] = ['embedded', 'etcd']
 export const stores: readonly Store[] = process.env.STORES === 'all' ? bothStores : ['embedded']
 
 /** A server on one of the stores, with plugins. */
-export interface World {
+export interface World<Server extends RunningServer = ServerProcess> {
   readonly store: Store
-  readonly server: ServerProcess
+  readonly server: Server
   readonly api: Api
   /** The first member. Only with the etcd store. */
   readonly etcd: EtcdProcess | undefined
@@ -27,20 +33,43 @@ export interface World {
   /** The folders of its plugins, outside the repository. */
   readonly plugins: readonly string[]
   /** Starts another server of the same control plane. Only with etcd. */
-  another(): Promise<ServerProcess>
+  another(): Promise<Server>
   end(): Promise<void>
 }
 
+/** A server that shares its process. */
+export type SharedWorld = World<RunningServer>
+
+interface WorldOptions extends Pick<ServerOptions, 'args' | 'env'> {
+  readonly fsync?: boolean
+  /** Number of etcd's members. Default 1. */
+  readonly members?: number
+}
+
 /** Starts a server on a store, with copies of fixture plugins. */
-export async function startWorld(
+export function startWorld(
   store: Store,
   fixtures: readonly string[],
-  options: Pick<ServerOptions, 'args' | 'env'> & {
-    readonly fsync?: boolean
-    /** Number of etcd's members. Default 1. */
-    readonly members?: number
-  } = {},
+  options: WorldOptions = {},
 ): Promise<World> {
+  return worldOf(startServer, store, fixtures, options)
+}
+
+/** As `startWorld`, with servers that share a process, see `startSharedServer`. */
+export function startSharedWorld(
+  store: Store,
+  fixtures: readonly string[],
+  options: WorldOptions = {},
+): Promise<SharedWorld> {
+  return worldOf(startSharedServer, store, fixtures, options)
+}
+
+async function worldOf<Server extends RunningServer>(
+  start: (options: ServerOptions) => Promise<Server>,
+  store: Store,
+  fixtures: readonly string[],
+  options: WorldOptions,
+): Promise<World<Server>> {
   const plugins = await Promise.all(fixtures.map(name => copyFixture(name)))
   // These tests kill processes, not the machine, so they lose nothing without fsync.
   const { args, env, fsync = false, members: size = 1 } = options
@@ -55,11 +84,11 @@ export async function startWorld(
     ...(env && { env }),
   }
   // The caller cannot stop a server whose start has failed.
-  const server = await startServer(serverOptions).catch(async (error: unknown) => {
+  const server = await start(serverOptions).catch(async (error: unknown) => {
     await Promise.all(members.map(member => member.stop()))
     throw error
   })
-  const others: ServerProcess[] = []
+  const others: Server[] = []
   return {
     store,
     server,
@@ -68,7 +97,7 @@ export async function startWorld(
     members,
     plugins,
     async another() {
-      const other = await startServer(serverOptions)
+      const other = await start(serverOptions)
       others.push(other)
       return other
     },

@@ -26,7 +26,7 @@ let client: Client
 const targets: Target[] = []
 
 /** Starts the built program with the built plugin, as a user would. */
-async function startServer(): Promise<void> {
+async function startSharedServer(): Promise<void> {
   const { SETPOINT_CONFIG: _, ...env } = process.env
   const flags = ['--listen', '127.0.0.1:0', '--data-dir', join(folder, 'data'), '--plugin', plugin]
   server = spawn(process.execPath, [program, 'serve', ...flags], {
@@ -71,7 +71,7 @@ const checked = (name: string) =>
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'uptime-server-'))
-  await startServer()
+  await startSharedServer()
 })
 
 afterEach(async () => {
@@ -105,7 +105,7 @@ test('after a restart, probes are not checked before they are due', async () => 
   const site = await target()
   await check('restarted', site.url)
   await stopServer()
-  await startServer()
+  await startSharedServer()
   await check('after-the-restart', (await target()).url)
   expect(site.requests).toBe(1)
 })
