@@ -6,14 +6,20 @@ import { notRun } from './test/support/tools.ts'
 const long = [
   'apiserver/src/http/authorization.fuzz.test.ts',
   'apiserver/src/query/{query.stores,query-work}.test.ts',
+  'apiserver/src/storage/embedded/processes.test.ts',
+  'apiserver/src/storage/etcd/{etcd-login,etcd-watch}.test.ts',
+  'controller-runtime/src/manager/restart-storm.test.ts',
   'controller-runtime/src/testing/conformance/reconciler-conformance.test.ts',
-  'plugins/{certificates,webhooks}/src/conformance.test.ts',
+  'plugins/*/src/conformance.test.ts',
+  'plugins/{certificates/src/revocation,webhooks/src/webhooks}.test.ts',
+  'test/alerts.test.ts',
   'test/attack.test.ts',
   'test/availability.test.ts',
-  'test/{backup-restore,check,encryption,purge,store-format}.test.ts',
-  'test/chart-run.test.ts',
+  'test/chart{,-run}.test.ts',
+  'test/collector.test.ts',
+  'test/controllers.test.ts',
   'test/create-plugin.test.ts',
-  'test/docs.test.ts',
+  'test/docs{,-blocks}.test.ts',
   'test/fairness.test.ts',
   'test/faults.test.ts',
   'test/following.test.ts',
@@ -26,12 +32,15 @@ const long = [
   'test/openapi-typescript.test.ts',
   'test/packages.test.ts',
   'test/plugin-packages.test.ts',
+  'test/plugin-runnables.test.ts',
+  'test/production.test.ts',
   'test/runbooks{,-lost,-stores}.test.ts',
   'test/sdk-restarts.test.ts',
   'test/several-servers.test.ts',
   'test/soak.test.ts',
   'test/stored-versions.test.ts',
   'test/webhooks.test.ts',
+  'test/{backup-restore,check,encryption,purge,store-format}.test.ts',
 ]
 /** These replace modules, set flags of V8 or limit the memory of their process. */
 const alone = [
@@ -75,7 +84,10 @@ export default defineConfig({
           exclude: except(...long),
         },
       },
-      { extends: true, test: { name: 'alone', include: alone, isolate: true } },
+      {
+        extends: true,
+        test: { name: 'alone', include: alone, exclude: except(...long), isolate: true },
+      },
       {
         extends: true,
         test: {

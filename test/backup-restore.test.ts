@@ -15,7 +15,7 @@ import { blocksOf } from './support/doc-blocks.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { itemsOf } from './support/kinds.ts'
 import { freePort } from './support/ports.ts'
-import { type Exit, runProgram, spawnProgram, startServer } from './support/server.ts'
+import { type Exit, runProgram, spawnProgram, startSharedServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { bothStores, copyFixture, type Store } from './support/worlds.ts'
 
@@ -39,7 +39,7 @@ async function temporaryFolder(): Promise<string> {
 interface Place {
   readonly flags: readonly string[]
   open(): Promise<Storage>
-  serve(plugins?: readonly string[]): ReturnType<typeof startServer>
+  serve(plugins?: readonly string[]): ReturnType<typeof startSharedServer>
 }
 
 let places = 0
@@ -50,7 +50,7 @@ async function placeOn(store: Store): Promise<Place> {
     // The working directory of the server.
     const serve = async (plugins?: readonly string[]) => {
       await mkdir(dataDir, { recursive: true })
-      return startServer({ dataDir, plugins })
+      return startSharedServer({ dataDir, plugins })
     }
     return {
       flags: ['--data-dir', dataDir],
@@ -62,7 +62,7 @@ async function placeOn(store: Store): Promise<Place> {
   return {
     flags: ['--etcd-endpoints', etcd.endpoint, '--etcd-prefix', prefix],
     open: () => openEtcdStorage({ endpoints: [etcd.endpoint], prefix }),
-    serve: plugins => startServer({ store: 'etcd', etcd, etcdPrefix: prefix, plugins }),
+    serve: plugins => startSharedServer({ store: 'etcd', etcd, etcdPrefix: prefix, plugins }),
   }
 }
 
@@ -373,7 +373,7 @@ it('only administrators take a backup of a server', async () => {
     return ['--server-token-file', join(folder, group)]
   }
   const [admin, viewer] = [await tokenOf('setpoint:admins'), await tokenOf('setpoint:viewers')]
-  const server = await startServer({ args: ['--token-file', tokens] })
+  const server = await startSharedServer({ args: ['--token-file', tokens] })
   onTestFinished(async () => void (await server.stop()))
   const file = join(folder, 'a.backup')
   const asked = ['backup', file, '--server', server.url]

@@ -15,7 +15,7 @@ import { restoreSnapshot, saveSnapshot } from './support/etcd-snapshot.ts'
 import { KubernetesObject, release, render } from './support/helm.ts'
 import { fieldsOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
-import { startServer } from './support/server.ts'
+import { startSharedServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture } from './support/worlds.ts'
 
@@ -59,7 +59,7 @@ it('a snapshot of etcd restored with the flags of the page gives out no version 
   const snapshot = join(folder, 'setpoint.db')
   const etcd = await startEtcd({ dataDir, binary: await findNewerEtcd(), unsafeNoFsync: true })
   onTestFinished(() => etcd.stop())
-  const server = await startServer({ store: 'etcd', etcd, plugins: [await itemsPlugin()] })
+  const server = await startSharedServer({ store: 'etcd', etcd, plugins: [await itemsPlugin()] })
   onTestFinished(async () => void (await server.stop()))
   const items = itemsOf(new Api(server.url))
   const transport = new HttpTransport({ server: server.url })
@@ -121,7 +121,7 @@ it('a copy of the folder of a stopped server is the store of then', async () => 
   const folder = await temporaryFolder()
   await mkdir(join(folder, 'data'))
   const plugins = [await itemsPlugin()]
-  const running = () => startServer({ dataDir: join(folder, 'data'), plugins })
+  const running = () => startSharedServer({ dataDir: join(folder, 'data'), plugins })
   const bash = (script: string) =>
     promisify(execFile)('bash', ['-c', `set -euo pipefail\n${script}`], { cwd: folder })
   const first = await running()

@@ -10,7 +10,7 @@ import { Api, objectOf, refusalOf } from './support/api.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { arrayOf, type Fields, fieldsOf } from './support/json.ts'
 import { gadgetsOf } from './support/kinds.ts'
-import { type Exit, runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { type Exit, type RunningServer, runProgram, startSharedServer } from './support/server.ts'
 import { bothStores, copyFixture } from './support/worlds.ts'
 
 /** `setpoint check` of what the built program has stored, before and after the store is damaged from outside. */
@@ -23,7 +23,7 @@ describe.each(bothStores)('setpoint check on the %s store', store => {
   let dataDir: string
   let etcd: EtcdProcess | undefined
   let demo: string
-  let server: ServerProcess
+  let server: RunningServer
 
   beforeAll(async () => {
     dataDir = await mkdtemp(join(tmpdir(), 'setpoint-check-'))
@@ -38,7 +38,7 @@ describe.each(bothStores)('setpoint check on the %s store', store => {
   })
 
   const start = () =>
-    startServer({ store, dataDir, plugins: [demo], ...(etcd && { etcd, etcdPrefix: prefix }) })
+    startSharedServer({ store, dataDir, plugins: [demo], ...(etcd && { etcd, etcdPrefix: prefix }) })
 
   function check(...args: string[]): Promise<Exit> {
     const place = etcd
@@ -78,7 +78,7 @@ describe.each(bothStores)('setpoint check on the %s store', store => {
     if (store === 'embedded') {
       const refused = await check()
       expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('is in use by process') })
-      await server.kill('SIGTERM')
+      await server.end()
     }
     // On etcd, the server goes on and writes meanwhile.
     const writing = new AbortController()
@@ -89,7 +89,7 @@ describe.each(bothStores)('setpoint check on the %s store', store => {
     expect(healthy).toMatchObject({ code: 0, found: [], report: { problems: 0, repaired: 0 } })
     const { objects, reservations, kinds } = healthy.report
     expect([objects, reservations, kinds].every(count => Number(count) > 3)).toBe(true)
-    await server.kill('SIGTERM')
+    await server.end()
     expect((await check()).stdout).toMatch(
       /^Checked .* objects? of \d+ kinds, \d+ reserved values\.\nNo problems\.\n$/,
     )

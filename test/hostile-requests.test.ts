@@ -102,7 +102,8 @@ describe('no request takes a turn of more than 50 ms of processor time, however 
     expect(watchable.length).toBeGreaterThan(10)
   })
 
-  it('with the credentials of an administrator', async () => {
+  // Thousands of requests, one after the other.
+  it('with the credentials of an administrator', { timeout: 1_200_000 }, async () => {
     const requests = hostileRequests([...system, operation('OPTIONS', '/apis'), ...operations], admin)
     expect(await target.problemsOf(requests)).toEqual([])
   })

@@ -8,14 +8,21 @@ import { fieldsOf } from './support/json.ts'
 import { itemsOf, pluginsPath } from './support/kinds.ts'
 import { pluginModule, pluginStates, writePlugin } from './support/plugins.ts'
 import { freePort } from './support/ports.ts'
-import { runProgram, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import {
+  type RunningServer,
+  runProgram,
+  type ServerProcess,
+  spawnProgram,
+  startServer,
+  startSharedServer,
+} from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
 
 describe('the program', () => {
   let plugin: string
   let dir: string
-  const servers: ServerProcess[] = []
+  const servers: RunningServer[] = []
 
   beforeAll(async () => {
     plugin = await copyFixture('items-plugin')
@@ -30,6 +37,13 @@ describe('the program', () => {
 
   async function start(options: Parameters<typeof startServer>[0] = {}): Promise<ServerProcess> {
     const server = await startServer({ plugins: [plugin], ...options })
+    servers.push(server)
+    return server
+  }
+
+  /** For what is not about the process. */
+  async function share(args: readonly string[] = []): Promise<RunningServer> {
+    const server = await startSharedServer({ plugins: [plugin], args })
     servers.push(server)
     return server
   }
@@ -117,7 +131,7 @@ describe('the program', () => {
     })
 
     it('serves /livez, /healthz, /readyz and /version', async () => {
-      const api = new Api((await start()).url)
+      const api = new Api((await share()).url)
       for (const path of ['/livez', '/healthz', '/readyz']) {
         expect(await api.get(path)).toMatchObject({ status: 200, text: 'ok' })
         const verbose = await api.get(`${path}?verbose`)
@@ -127,7 +141,7 @@ describe('the program', () => {
     })
 
     it('lists the kinds that it serves', async () => {
-      const api = new Api((await start()).url)
+      const api = new Api((await share()).url)
       const groups = await api.get('/apis')
       expect([groups.status, fieldsOf(groups.body).kind]).toEqual([200, 'APIGroupList'])
       expect(groups.text).toContain('items.example.com')
@@ -142,7 +156,7 @@ describe('the program', () => {
 
   describe('settings', () => {
     it('--base-path moves every path', async () => {
-      const server = await start({ args: ['--base-path', '/cp/a'] })
+      const server = await share(['--base-path', '/cp/a'])
       expect(server.url).toBe(`http://127.0.0.1:${server.port}/cp/a`)
       const api = new Api(server.url)
       const items = itemsOf(api)
@@ -161,7 +175,7 @@ describe('the program', () => {
     })
 
     it('--reserved-domain renames the built-in groups', async () => {
-      const server = await start({ args: ['--reserved-domain', 'cp.example.org'] })
+      const server = await share(['--reserved-domain', 'cp.example.org'])
       const api = new Api(server.url)
       listOf(await api.get('/apis/plugins.cp.example.org/v1/plugins'))
       refusalOf(await api.get(pluginsPath), 404)

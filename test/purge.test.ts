@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf } from './support/api.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
-import { type Exit, runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { type Exit, type RunningServer, runProgram, startSharedServer } from './support/server.ts'
 import { bothStores, copyFixture } from './support/worlds.ts'
 
 /** `setpoint purge` against the store of the built program, before, while and after servers run on it. */
@@ -15,7 +15,7 @@ describe.each(bothStores)('setpoint purge on the %s store', store => {
   let etcd: EtcdProcess | undefined
   let demo: string
   let items: string
-  let server: ServerProcess
+  let server: RunningServer
   const folders: string[] = []
 
   beforeAll(async () => {
@@ -32,8 +32,8 @@ describe.each(bothStores)('setpoint purge on the %s store', store => {
     await Promise.all(folders.map(each => rm(each, { recursive: true, force: true })))
   })
 
-  async function start(plugins: readonly string[]): Promise<ServerProcess> {
-    return startServer({ store, dataDir, plugins, ...(etcd && { etcd, etcdPrefix: '/purged' }) })
+  async function start(plugins: readonly string[]): Promise<RunningServer> {
+    return startSharedServer({ store, dataDir, plugins, ...(etcd && { etcd, etcdPrefix: '/purged' }) })
   }
 
   function purge(args: readonly string[], input?: string): Promise<Exit> {
@@ -67,7 +67,7 @@ describe.each(bothStores)('setpoint purge on the %s store', store => {
     )
     expect((await gadgets.list()).names).toContain('a')
 
-    await server.kill('SIGTERM')
+    await server.end()
     if (store === 'etcd') {
       // Another server goes on without the plugin.
       server = await start([items])
@@ -96,7 +96,7 @@ describe.each(bothStores)('setpoint purge on the %s store', store => {
     expect(purged.stdout).toMatch(/\nRemoved demo\.example\.com: 4 objects of 1 kind\.\n$/)
     expect((await purge(['demo.example.com', '--yes'])).stdout).toMatch(/ has nothing of demo\.example\.com/)
 
-    await server.kill('SIGTERM')
+    await server.end()
     server = await start([demo, items])
     const again = gadgetsOf(new Api(server.url))
     await expect

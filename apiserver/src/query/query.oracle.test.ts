@@ -213,6 +213,9 @@ async function run(steps: readonly Step[], used: Set<string>, of: IndexSet = ind
   }
 }
 
+/** All runs in the long run, a third of them while you work. */
+const runs = (count: number) => (process.env.STORES === 'all' ? count : Math.ceil(count / 3))
+
 describe('a list', () => {
   const used = new Set<string>()
   /** For a machine that is ten times slower and busy. */
@@ -223,7 +226,7 @@ describe('a list', () => {
   }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step(12, 6), { minLength: 1, maxLength: 8 }), steps => run(steps, used)),
-      { numRuns: 750 },
+      { numRuns: runs(750) },
     )
   })
 
@@ -237,7 +240,7 @@ describe('a list', () => {
         (first, steps) => run([first, ...steps], used),
       ),
       // Shrinking so many objects would take minutes; the seed identifies the case.
-      { numRuns: 25, endOnFailure: true },
+      { numRuns: runs(25), endOnFailure: true },
     )
   })
 
@@ -248,7 +251,7 @@ describe('a list', () => {
       fc.asyncProperty(fc.array(namespacedStep(6, 8), { minLength: 1, maxLength: 6 }), steps =>
         run(steps, used, namespacedIndexes),
       ),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     )
     await fc.assert(
       fc.asyncProperty(
@@ -256,7 +259,7 @@ describe('a list', () => {
         fc.array(namespacedStep(200, 20), { minLength: 3, maxLength: 8 }),
         (first, steps) => run([first, ...steps], used, namespacedIndexes),
       ),
-      { numRuns: 10, endOnFailure: true },
+      { numRuns: runs(10), endOnFailure: true },
     )
   })
 
