@@ -23,8 +23,9 @@ export class PastState {
   #upTo: Revision
   /** The revision of the first later change by key; undefined if the key did not exist at the past revision. */
   readonly #undo = new Map<string, Revision | undefined>()
-  /** The keys of `#undo` that existed, in ascending order; undefined when out of date. */
-  #keys: string[] | undefined
+  /** The keys of `#undo` that existed. In ascending order if `#isSorted`. */
+  readonly #keys: string[] = []
+  #isSorted = true
 
   constructor(file: StoreFile, revision: Revision) {
     this.#file = file
@@ -47,7 +48,9 @@ export class PastState {
         for (const { key, before } of changes) {
           if (this.#undo.has(key)) continue
           this.#undo.set(key, before && revision)
-          if (before) this.#keys = undefined
+          if (before === undefined) continue
+          this.#keys.push(key)
+          this.#isSorted = false
         }
         this.#upTo = revision
         if (++count === revisionsPerTurn) break
@@ -69,10 +72,10 @@ export class PastState {
   }
 
   *#undoneFrom(start: string, end: string | undefined): Generator<string, undefined> {
-    this.#keys ??= [...this.#undo.keys()]
-      .filter(key => this.#undo.get(key) !== undefined)
-      .sort(compareCodePoints)
     const keys = this.#keys
+    // Between two pages of a list under load. V8's TimSort takes linear time for a sorted list with a few more keys behind it.
+    if (!this.#isSorted) keys.sort(compareCodePoints)
+    this.#isSorted = true
     let low = 0
     for (let high = keys.length; low < high; ) {
       const middle = (low + high) >>> 1
