@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { toRevision } from '@setpoint/controller-runtime/api'
@@ -118,6 +118,26 @@ test('a replacement on the embedded store locks the folder, and leaves the store
   await after.close()
 })
 
+test('a replacement on the embedded store that was killed between its last two steps is not said to be undone', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-replacement-'))
+  onTestFinished(() => rm(dataDir, { recursive: true }))
+  const replacement = await replaceEmbeddedStore({ dataDir }, asked())
+  await put(replacement.storage, 'restored')
+  await replacement.complete()
+  for (let times = 0; times < 2; times++) await replacement.close()
+  // As it was before the folder was removed.
+  await mkdir(join(dataDir, 'restore'))
+  await writeFile(join(dataDir, 'restore', 'holder.mdb'), '')
+  const refusal =
+    /or when it was complete; run it again with --force, or remove \S+ to go on with the store as it is$/
+  await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(refusal)
+  await expect(replaceEmbeddedStore({ dataDir }, asked())).rejects.toThrow(refusal)
+  await rm(join(dataDir, 'restore'), { recursive: true })
+  const after = await openEmbeddedStorage({ dataDir })
+  expect(await keysOf(after)).toEqual(['restored'])
+  await after.close()
+})
+
 describe('while a store on etcd is replaced,', () => {
   test('those who use it are refused for good, and others until it is complete', async () => {
     const place = await onEtcd()
@@ -125,7 +145,13 @@ describe('while a store on etcd is replaced,', () => {
     for (const each of [writer, follower, reader]) onTestFinished(() => each.close())
     const revision = await put(writer, 'a')
     await keysOf(follower)
-    const refused = expect(firstOf(follower, revision)).rejects.toBeInstanceOf(WrongStoreError)
+    const following = follower.watch('', { after: toRevision(revision - 1), signal })[Symbol.asyncIterator]()
+    // It is open now, so it meets the mark, not the compaction.
+    await following.next()
+    const end = async () => {
+      while ((await following.next()).done !== true);
+    }
+    const refused = expect(end()).rejects.toBeInstanceOf(WrongStoreError)
     const replacement = await place.replace({ force: true })
     await expect(put(writer, 'late')).rejects.toBeInstanceOf(WrongStoreError)
     await expect(writer.head()).rejects.toBeInstanceOf(WrongStoreError)

@@ -1,4 +1,4 @@
-import { existsSync, renameSync, rmSync } from 'node:fs'
+import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
@@ -6,7 +6,7 @@ import { type Replacement, type ReplacementOptions, StoreNotEmptyError } from '.
 import { embeddedDefaults } from './defaults.ts'
 import { lockStore, openEmbeddedStorage } from './embedded-storage.ts'
 import { makePrivateFolder } from './file-modes.ts'
-import { holdsStore, replacementFolder } from './replacement-folder.ts'
+import { holdsStore, replacementFolder, unfinishedRestore } from './replacement-folder.ts'
 import { StoreFile, storeFileName } from './store-file.ts'
 import { syncFile, syncFolder } from './sync.ts'
 
@@ -16,7 +16,8 @@ import { syncFile, syncFolder } from './sync.ts'
  *
  *     locked --> restore/ is being written --complete--> renamed, restore/ removed
  *                     +--close: restore/ removed, the store is as before
- *                     +--killed: restore/ stays, and servers refuse the folder
+ *                     +--killed: restore/ stays, and servers refuse the folder. Without a file in it, the restore had not begun
+ *                        to write, or was complete
  *
  * @throws StoreNotEmptyError, StoreLockedError, StoreFolderError
  */
@@ -27,8 +28,8 @@ export async function replaceEmbeddedStore(
   const { folder, lock } = await lockStore(dataDir, { log })
   const work = replacementFolder(folder)
   try {
-    if (!force && existsSync(work))
-      throw new StoreNotEmptyError(`a restore into ${dataDir} is not complete; run it again with --force`)
+    const unfinished = unfinishedRestore(folder)
+    if (!force && unfinished !== undefined) throw new StoreNotEmptyError(unfinished)
     const present = await revisionOf(folder, force, dataDir)
     rmSync(work, { recursive: true, force: true })
     makePrivateFolder(work)
@@ -44,6 +45,13 @@ export async function replaceEmbeddedStore(
       log,
     })
     let isOver = false
+    let closing: Promise<void> | undefined
+    const close = async () => {
+      await storage.close()
+      if (!isOver) rmSync(work, { recursive: true, force: true })
+      isOver = true
+      await lock.release()
+    }
     return {
       storage,
       keepsOrder: true,
@@ -58,11 +66,9 @@ export async function replaceEmbeddedStore(
         rmSync(work, { recursive: true })
         isOver = true
       },
-      async close() {
-        await storage.close()
-        if (!isOver) rmSync(work, { recursive: true, force: true })
-        isOver = true
-        await lock.release()
+      close() {
+        closing ??= close()
+        return closing
       },
     }
   } catch (error) {

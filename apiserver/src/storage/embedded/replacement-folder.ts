@@ -14,11 +14,18 @@ export function replacementFolder(folder: string): string {
  * @throws StoreFolderError
  */
 export function checkReplaced(folder: string): void {
-  const unfinished = replacementFolder(folder)
-  if (!existsSync(unfinished)) return
-  throw new StoreFolderError(
-    `a restore into ${folder} is not complete; run it again with --force, or remove ${unfinished} to go on with the store as it was before`,
-  )
+  const unfinished = unfinishedRestore(folder)
+  if (unfinished !== undefined) throw new StoreFolderError(unfinished)
+}
+
+/** Returns what to do about a restore that was killed, or undefined if there was none. */
+export function unfinishedRestore(folder: string): string | undefined {
+  const work = replacementFolder(folder)
+  if (!existsSync(work)) return undefined
+  // Either it had not made its file yet, or it had moved it over that of the store already.
+  if (!existsSync(join(work, storeFileName)))
+    return `a restore into ${folder} was cut off before it wrote anything, or when it was complete; run it again with --force, or remove ${work} to go on with the store as it is`
+  return `a restore into ${folder} is not complete; run it again with --force, or remove ${work} to go on with the store as it was before`
 }
 
 /** Returns true if a folder has the file of a store. */
