@@ -2,6 +2,7 @@ import { Command, CommanderError, Help, Option } from 'commander'
 import { programVersion } from '../program-version.ts'
 import { createCommand, type NewPlugin } from './create-command.ts'
 import { type CommandName, environmentName, type Flag, type GivenFlags } from './flag.ts'
+import { configFlag } from './flags-settings.ts'
 import { allFlags, flagsOf } from './flags-table.ts'
 import { UsageError } from './flags-values.ts'
 
@@ -75,6 +76,13 @@ are a list in the configuration file:
   plugin: [./plugins/one, ./plugins/two]
 `
 
+/** For the commands that work with a server's store, and for `status`. */
+const sourcesWithFileOfServer = `
+A setting is taken from the command line, else from the environment, else from the configuration file of the server.
+An empty environment variable counts as absent. Settings with several values are separated by commas in the
+environment.
+`
+
 /** For `dev`. */
 const sourcesOfDev = `
 A setting is taken from the command line, else from the environment, else from the configuration file. An empty
@@ -106,7 +114,7 @@ export function readArguments(argv: readonly string[]): Arguments {
   for (const name of ownCommands) {
     const given = new Map<Flag, string[]>()
     const flags = flagsOf(name)
-    const about = name === 'dev' ? sourcesOfDev : name === 'serve' ? sourcesWithFile : sources
+    const about = sourcesOf(name)
     const command = program
       .command(name)
       .description(commands[name])
@@ -148,6 +156,12 @@ export function readArguments(argv: readonly string[]): Arguments {
     if (error.exitCode !== 0) throw new UsageError(describe(error, argv), { cause: error })
   }
   return result ?? { command: undefined, text }
+}
+
+function sourcesOf(command: CommandName): string {
+  if (command === 'serve') return sourcesWithFile
+  if (command === 'dev') return sourcesOfDev
+  return configFlag.commands.includes(command) ? sourcesWithFileOfServer : sources
 }
 
 function optionOf(flag: Flag, command: CommandName, given: Map<Flag, string[]>): Option {

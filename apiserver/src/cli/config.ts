@@ -13,7 +13,8 @@ interface ConfigEntry {
 
 /** A configuration file. */
 export interface ConfigFile {
-  readonly flags: ReadonlyMap<Flag, ConfigEntry>
+  /** By the names of their flags. */
+  readonly flags: ReadonlyMap<string, ConfigEntry>
   /** `plugins`: the settings of each plugin by name, with scalars as texts. */
   readonly plugins: Readonly<Record<string, Readonly<Record<string, unknown>>>>
   /** `oidc`: the settings of each issuer, and their place for messages. undefined without the key. */
@@ -42,7 +43,7 @@ const issuersKey = 'oidc'
  *   shape
  */
 export function readConfigFile(file: NamedText, accepted: readonly Flag[]): ConfigFile {
-  const entries = new Map<Flag, ConfigEntry>()
+  const entries = new Map<string, ConfigEntry>()
   const sections = accepted.some(({ name }) => name.startsWith(`${issuersKey}-`))
     ? [pluginsKey, issuersKey]
     : [pluginsKey]
@@ -66,7 +67,7 @@ export function readConfigFile(file: NamedText, accepted: readonly Flag[]): Conf
       throw new UsageError(`${place}: unknown key ${quote(key)}; ${advice}`)
     }
     const origin = `${place}: ${key}`
-    entries.set(flag, { texts: textsOf(flag, value, origin), origin })
+    entries.set(flag.name, { texts: textsOf(flag, value, origin), origin })
   }
   return { flags: entries, plugins, issuers }
 }

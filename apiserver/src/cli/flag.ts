@@ -24,7 +24,7 @@ export type CommandName =
   | 'verify'
   | 'reencrypt'
 
-/** The commands that work on the store itself. */
+/** The commands that work on the store itself. They read the configuration file of the server, as `status` does. */
 export const storeCommands = [
   'check',
   'purge',
@@ -51,7 +51,7 @@ export interface Flag {
   readonly differs?: Partial<Readonly<Record<CommandName, Partial<Pick<Flag, 'default' | 'description'>>>>>
   /** True if its value is a secret, which is shown nowhere. */
   readonly isSecret?: true
-  /** True if its variable is that of the flag of `serve` with the same name, because both mean the same. */
+  /** True if it is the setting of `serve` with the same name, although that is another row. */
   readonly meansTheSame?: true
 }
 
@@ -78,13 +78,17 @@ export function value<T>(flag: Declared<ValueFlag<T>>): ValueFlag<T> {
   return { commands: ['serve'], ...flag, kind: 'value' }
 }
 
+/** Returns true if `serve` has the setting, too, so that the environment and the configuration file of a server have it. */
+export function isSettingOfServe({ commands, meansTheSame }: Flag): boolean {
+  return commands.includes('serve') || meansTheSame === true
+}
+
 /**
  * Returns the name of a flag in the environment: `--data-dir` is `SETPOINT_DATA_DIR`. The name of one that `serve` does not
  * take has the command in it, because commands often run in the environment of a server: `--token-file` of `kubeconfig` is
  * `SETPOINT_KUBECONFIG_TOKEN_FILE`.
  */
-export function environmentName({ name, commands, meansTheSame }: Flag, command: CommandName): string {
-  const ofServe = commands.includes('serve') || meansTheSame
-  const parts = ofServe ? ['setpoint', name] : ['setpoint', command, name]
+export function environmentName(flag: Flag, command: CommandName): string {
+  const parts = isSettingOfServe(flag) ? ['setpoint', flag.name] : ['setpoint', command, flag.name]
   return parts.join('_').toUpperCase().replaceAll('-', '_')
 }

@@ -5,6 +5,8 @@ import {
   environmentName,
   type Flag,
   type GivenFlags,
+  isSettingOfServe,
+  storeCommands,
   type ValueFlag,
   value,
 } from './flag.ts'
@@ -29,12 +31,25 @@ export interface SettingInForce {
 /** By the names of their flags. Settings without a value are left out, and so are those of plugins. */
 export type SettingsInForce = Readonly<Record<string, SettingInForce>>
 
+const ofServer = {
+  description:
+    'the configuration file of the server. Its settings count for the flags here that `setpoint serve` has, too',
+}
+
 /** The flag that names the configuration file. */
 export const configFlag = value({
   name: 'config',
   placeholder: 'FILE',
   description: 'YAML file with settings; its keys are the names of these flags without the leading dashes',
-  commands: ['serve', 'dev'],
+  commands: ['serve', 'dev', 'status', ...storeCommands],
+  differs: {
+    status: ofServer,
+    check: ofServer,
+    purge: ofServer,
+    backup: ofServer,
+    restore: ofServer,
+    reencrypt: ofServer,
+  },
   read: readTextFile,
 })
 
@@ -50,10 +65,13 @@ export class Settings {
   readonly #sources: readonly ((flag: Flag) => Given | undefined)[]
   readonly #readFile: ReadFile
 
-  /** @param taken the flags of the command */
+  /**
+   * @param taken the flags of the command
+   * @param inFile the flags that a configuration file may have
+   */
   constructor(
     command: CommandName,
-    taken: readonly Flag[],
+    { taken, inFile }: { readonly taken: readonly Flag[]; readonly inFile: readonly Flag[] },
     onCommandLine: GivenFlags,
     env: Readonly<Record<string, string | undefined>>,
     readFile: ReadFile,
@@ -74,12 +92,14 @@ export class Settings {
     }
     this.#sources = [commandLine, environment]
     const configFile = taken.includes(configFlag) ? this.optional(configFlag) : undefined
-    const accepted = taken.filter(flag => flag !== configFlag)
+    const accepted = inFile.filter(flag => flag !== configFlag)
     const config = configFile && readConfigFile(configFile, accepted)
     this.configFile = configFile?.path
     this.plugins = config?.plugins ?? {}
     this.issuers = config?.issuers
-    if (config !== undefined) this.#sources = [...this.#sources, flag => config.flags.get(flag)]
+    if (config === undefined) return
+    const file = (flag: Flag) => (isSettingOfServe(flag) ? config.flags.get(flag.name) : undefined)
+    this.#sources = [...this.#sources, file]
   }
 
   /** Returns the source of a flag for messages, or undefined if it was not given. */

@@ -183,6 +183,12 @@ export function storeOptions(settings: Settings): StoreOptions {
   if (endpoints === undefined) {
     throw new UsageError(`${settings.origin(storeFlags.store)} etcd needs --etcd-endpoints HOST:PORT,...`)
   }
+  // A restore into a folder must not replace the etcd that the environment or the configuration file names.
+  const isChosen = [storeFlags.store, storeFlags.etcdEndpoints].some(flag => settings.isOnCommandLine(flag))
+  if (settings.isOnCommandLine(storeFlags.dataDir) && !isChosen)
+    throw new UsageError(
+      `--data-dir is for the embedded store, and ${settings.origin(storeFlags.etcdEndpoints)} names etcd: give one of them`,
+    )
   if (settings.value(storeFlags.compactStore))
     throw new UsageError(
       `${settings.origin(storeFlags.compactStore)} is for the embedded store, not for etcd`,

@@ -841,9 +841,13 @@ describe('help and version', () => {
     ['token', false],
     ['kubeconfig', false],
     ['service-account-token', false],
-    ['status', false],
-    ['check', false],
-    ['purge', false],
+    ['status', true],
+    ['check', true],
+    ['purge', true],
+    ['backup', true],
+    ['restore', true],
+    ['verify', false],
+    ['reencrypt', true],
   ])('of %s mentions the configuration file if the command reads it: %j', (command, reads) => {
     const help = parseCommandLine([command, '--help'], {})
     if (help.command !== 'help') throw new Error('did not return help')
@@ -928,9 +932,77 @@ it('reads the commands about the store with the flags and variables of the serve
     ['purge'],
     ['purge', 'a.b', '--yes', '--dry-run'],
     ['check', 'x'],
-    ['check', '--config', 'c'],
+    ['verify', 'x', '--config', 'c'],
   ])
     expect(() => read(args)).toThrow(UsageError)
+})
+
+describe.each([
+  ['check', ['check']],
+  ['purge', ['purge', 'a.example.com']],
+  ['restore', ['restore', 'a.backup']],
+  ['backup', ['backup', 'a.backup']],
+  ['reencrypt', ['reencrypt']],
+])('%s with the configuration file of the server', (_command, args) => {
+  const encryption = `apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources: [{resources: [secrets], providers: [{identity: {}}]}]
+`
+  const text = `listen: 0.0.0.0:8090
+tls-cert: /only/for/the/server.pem
+plugin: [./not-here]
+plugins: {demo: {greeting: Hello}}
+etcd-endpoints: [a:1, b:2]
+etcd-prefix: /p
+etcd-user: ann
+etcd-password: secret
+encryption-provider-config: e
+`
+  const files: Record<string, string> = { c: text, e: encryption }
+  const read = (more: string[], env: Env = {}) =>
+    parseCommandLine([...args, '--config', 'c', ...more], env, path => {
+      const found = files[path]
+      if (found === undefined) throw new Error(`${path} was read`)
+      return found
+    })
+  const storeOf = (more: string[], env: Env = {}) => {
+    const { options } = { options: undefined, ...read(more, env) }
+    const { store, origin } = { store: undefined, origin: undefined, ...Object(options) }
+    return store ?? Object(origin).store
+  }
+
+  it('takes its store, and reads no file that only a server needs', () => {
+    expect(storeOf([])).toMatchObject({
+      kind: 'etcd',
+      endpoints: ['http://a:1', 'http://b:2'],
+      prefix: '/p',
+      credentials: { username: 'ann', password: 'secret' },
+    })
+    expect(storeOf(['--etcd-prefix', '/q'], { SETPOINT_ETCD_PREFIX: '/r' })).toMatchObject({ prefix: '/q' })
+    expect(storeOf([], { SETPOINT_ETCD_PREFIX: '/r' })).toMatchObject({ prefix: '/r' })
+  })
+
+  it('refuses a folder on the command line beside etcd in the file', () => {
+    expect(() => read(['--data-dir', '/d'])).toThrow(
+      '--data-dir is for the embedded store, and c:5: etcd-endpoints names etcd: give one of them',
+    )
+  })
+
+  it('refuses a key that the server would refuse', () => {
+    files.c = `${text}force: true
+`
+    expect(() => read([])).toThrow('c:10: unknown key "force"')
+    files.c = text
+  })
+})
+
+it('takes the settings that a purge and a status share with the server from its configuration file', () => {
+  const read = (args: string[]) =>
+    parseCommandLine([...args, '--config', 'c'], {}, () => 'reserved-domain: example.org\nlease: mine\n')
+  expect(read(['status'])).toMatchObject({
+    options: { reservedDomain: 'example.org', lease: 'mine', servers: ['http://127.0.0.1:8090'] },
+  })
+  expect(() => read(['purge', 'a.example.org', '--data-dir', '/d'])).toThrow('is built in')
 })
 
 it('warns of unknown environment variables, except those that Kubernetes sets for a Service', () => {

@@ -87,7 +87,10 @@ export function parseCommandLine(
   const parsed = readArguments(argv)
   if (parsed.command === undefined) return { command: 'help', text: parsed.text }
   if (parsed.command === 'create') return parsed
-  const settings = new Settings(parsed.command, flagsOf(parsed.command), parsed.given, env, readFile)
+  const taken = flagsOf(parsed.command)
+  // Other commands get the file of a server.
+  const inFile = parsed.command === 'dev' ? taken : flagsOf('serve')
+  const settings = new Settings(parsed.command, { taken, inFile }, parsed.given, env, readFile)
   if (parsed.command === 'token') return { command: parsed.command, options: tokenOptions(settings) }
   if (parsed.command === 'service-account-token')
     return { command: parsed.command, options: serviceAccountTokenOptions(settings, parsed.account) }
