@@ -23,6 +23,7 @@ import {
   spawnProgram,
   startSharedServer,
 } from './support/server.ts'
+import { peekAt } from './support/store-peek.ts'
 import { Watch } from './support/watch.ts'
 import { bothStores, copyFixture } from './support/worlds.ts'
 
@@ -282,32 +283,46 @@ describe.each(bothStores)('on the %s store', store => {
   })
 })
 
-it('a rewrite that was killed is run again', async () => {
-  etcd = await startEtcd({ unsafeNoFsync: true })
+it.each(bothStores)('a rewrite on %s that was killed is run again, and leaves a sound store', async store => {
+  if (store === 'etcd') etcd = await startEtcd({ unsafeNoFsync: true })
+  const plain = await start([])
+  await itemsOf(plain.api).create('item-0', { rank: 'x'.repeat(500) })
+  await stop(plain.server)
   const count = 1_500
+  const keyOf = (n: number) => `${itemsPrefix}item-${n}`
   await withStore(async storage => {
-    const value = Buffer.from(`{}\n{"text":"${'x'.repeat(500)}"}`)
-    for (let n = 0; n < count; n += 100) {
-      const puts = Array.from({ length: 100 }, (_, at) => {
-        const key = `${itemsPrefix}${String(n + at).padStart(5, '0')}`
-        return { type: 'put' as const, key, value }
+    const { pair } = await storage.get(keyOf(0))
+    const text = `${pair?.value}`
+    for (let from = 1; from < count; from += 100) {
+      const onSuccess = Array.from({ length: Math.min(100, count - from) }, (_, at) => {
+        const named = text.replace('item-0', `item-${from + at}`)
+        const value = Buffer.from(named.replace(/(?<="uid":")[^"]+/, randomUUID()))
+        return { type: 'put', key: keyOf(from + at), value } as const
       })
-      await storage.transact({ compares: [], onSuccess: puts })
+      await storage.transact({ compares: [], onSuccess })
     }
   })
   await configure(aes('one'), 'identity: {}')
   const rewritten = async () =>
     (await stored(itemsPrefix)).filter(([, text]) => text.startsWith('k8s:enc:')).length
+  const place =
+    etcd === undefined ? { dataDir: join(folder, 'data') } : { endpoint: etcd.endpoint, prefix: '/secret' }
+  const peek = await peekAt(place)
   const running = spawnProgram(reencryptArgs())
-  await expect.poll(rewritten, { interval: 1 }).toBeGreaterThan(0)
+  await expect.poll(async () => `${await peek.value(keyOf(0))}`, { interval: 1 }).toMatch(/^k8s:enc:/)
   await running.kill('SIGKILL')
+  await peek.close()
   const before = await rewritten()
+  expect(before).toBeGreaterThan(0)
   expect(before).toBeLessThan(count)
-  expect(await reencrypt()).toMatchObject({
-    code: 0,
-    stdout: `rewritten ${count - before} of ${count} values\n`,
-  })
+  const { code, stdout } = await reencrypt()
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^rewritten \d+ of \d+ values\n$/)])
+  expect(Number(/^rewritten (\d+)/.exec(stdout)?.[1])).toBeGreaterThanOrEqual(count - before)
   expect(await rewritten()).toBe(count)
+  expect(await runProgram(['check', '--encryption-provider-config', file, ...storeFlags()])).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('No problems.'),
+  })
 })
 
 it('the files have no old value after a rewrite that compacts the embedded store', async () => {

@@ -1,12 +1,22 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf } from './support/api.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
-import { type Exit, type RunningServer, runProgram, startSharedServer } from './support/server.ts'
+import {
+  type Exit,
+  type RunningServer,
+  runProgram,
+  spawnProgram,
+  startSharedServer,
+} from './support/server.ts'
+import { peekAt, withStoreAt } from './support/store-peek.ts'
 import { bothStores, copyFixture } from './support/worlds.ts'
+
+/** Objects for a purge to be killed in the middle: dozens of its pages. */
+const copies = 4_000
 
 /** `setpoint purge` against the store of the built program, before, while and after servers run on it. */
 
@@ -36,11 +46,12 @@ describe.each(bothStores)('setpoint purge on the %s store', store => {
     return startSharedServer({ store, dataDir, plugins, ...(etcd && { etcd, etcdPrefix: '/purged' }) })
   }
 
+  function flags(): readonly string[] {
+    return etcd ? ['--etcd-endpoints', etcd.endpoint, '--etcd-prefix', '/purged'] : ['--data-dir', dataDir]
+  }
+
   function purge(args: readonly string[], input?: string): Promise<Exit> {
-    const place = etcd
-      ? ['--etcd-endpoints', etcd.endpoint, '--etcd-prefix', '/purged']
-      : ['--data-dir', dataDir]
-    return runProgram(['purge', ...args, ...place], input === undefined ? {} : { input })
+    return runProgram(['purge', ...args, ...flags()], input === undefined ? {} : { input })
   }
 
   it('removes all that an uninstalled plugin left, after a question, and nothing of others', async () => {
@@ -105,6 +116,52 @@ describe.each(bothStores)('setpoint purge on the %s store', store => {
     // Its reservation is gone too.
     await again.create('c', { email: 'a@example.com' })
     expect((await itemsOf(again.api).list()).names).toEqual(['kept'])
+  })
+
+  it('that is killed is run again for the rest, and the store is as if it had not been', async () => {
+    await itemsOf(new Api(server.url)).create('other', {})
+    await server.kill('SIGTERM')
+    const place = etcd ? { endpoint: etcd.endpoint, prefix: '/purged' } : { dataDir }
+    const [objects, reservations] = [
+      'objects/demo.example.com/gadgets/',
+      'unique/demo.example.com/gadgets/n/',
+    ]
+    const last = `${objects}z-${String(copies - 1).padStart(5, '0')}`
+    const first = await withStoreAt(place, async storage => {
+      const [pair] = (await storage.list(objects, { limit: 1 })).pairs
+      if (pair === undefined) throw new Error('there is no gadget')
+      for (let n = 0; n < copies; n += 50) {
+        const names = Array.from({ length: 50 }, (_, at) => `z-${String(n + at).padStart(5, '0')}`)
+        const onSuccess = names.flatMap(name => [
+          { type: 'put', key: objects + name, value: pair.value } as const,
+          { type: 'put', key: reservations + name, value: Buffer.from('{}') } as const,
+        ])
+        await storage.transact({ compares: [], onSuccess })
+      }
+      // On etcd it says that a server may have the plugin.
+      const key = 'objects/plugins.setpoint.dev/plugins/demo'
+      await storage.transact({ compares: [], onSuccess: [{ type: 'delete', key }] })
+      return pair.key
+    })
+    const peek = await peekAt(place)
+    const killed = spawnProgram(['purge', 'demo.example.com', '--yes', ...flags()])
+    await expect.poll(() => peek.value(first), { interval: 1 }).toBeUndefined()
+    expect(await killed.kill()).toMatchObject({ signal: 'SIGKILL' })
+    expect(await peek.value(last)).toBeDefined()
+    await peek.close()
+    const again = await purge(['demo.example.com', '--yes'])
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('Removed demo.example.com: ') })
+    // As the server's own file names the store.
+    const config = join(dataDir, 'setpoint.yaml')
+    const settings = etcd
+      ? { 'etcd-endpoints': [etcd.endpoint], 'etcd-prefix': '/purged' }
+      : { 'data-dir': dataDir }
+    await writeFile(config, JSON.stringify({ listen: '127.0.0.1:0', plugin: [demo], ...settings }))
+    const checked = await runProgram(['check', '--config', config])
+    expect(checked).toMatchObject({ code: 0, stdout: expect.stringContaining('No problems.') })
+    expect((await purge(['demo.example.com', '--yes'])).stdout).toMatch(/ has nothing of demo\.example\.com/)
+    server = await start([items])
+    expect((await itemsOf(new Api(server.url)).list()).names).toContain('other')
   })
 
   it('refuses built-in groups, and what is no group', async () => {
