@@ -23,7 +23,7 @@ export const backupDefaults = Object.freeze({
   quietMs: 10_000,
   /** Milliseconds for the server to have all objects in its caches. */
   patienceMs: 900_000,
-  /** Megabytes that a server and a command may take more than when they are idle. */
+  /** Megabytes that a command may take more than when it is idle, and a server more than under the same load without a backup. */
   promiseMb: 100,
 })
 
@@ -34,9 +34,20 @@ interface Cost {
   readonly memoryMb: number
 }
 
+/** What a server went through under load. */
+interface Loaded {
+  readonly seconds: number
+  /** Most anonymous memory beyond that at the start, megabytes. */
+  readonly moreMb: number
+  readonly writes: number
+  /** Of another client's GET before and meanwhile, milliseconds. */
+  readonly p99: { readonly before: number; readonly meanwhile: number }
+}
+
 /**
  * Fills a store with objects, by a backup that it makes itself, backs the server up under load, and restores that elsewhere.
- * Prints time and memory of each command, and the latency of another client's reads.
+ * Prints time and memory of each command, and the latency of another client's reads. The same load without a backup, on the
+ * server started again, tells what of its memory is for the writes.
  * @returns true if nothing took more memory than promised, and the backup has every object
  */
 export async function reportBackup(store: Store, objects: number): Promise<boolean> {
@@ -64,10 +75,19 @@ export async function reportBackup(store: Store, objects: number): Promise<boole
       ...(etcd === undefined ? { dataDir: join(folder, 'a') } : { etcd, etcdPrefix: '/a' }),
     })
     try {
-      const backedUp = await underLoad(server, taken, objects, say)
+      let isCheap = false
+      const loaded = await underLoad(server, objects, async () => {
+        isCheap = await measured(say, 'backup under load', ['backup', taken, '--server', server.url])
+      })
+      say(`during the backup, ${said(loaded)}`)
+      await server.kill('SIGTERM')
+      await server.restart()
+      const control = await underLoad(server, objects, () => sleep(loaded.seconds * 1_000))
+      say(`as long without one, ${said(control)}`)
       const restored = await measured(say, 'restore elsewhere', ['restore', taken, ...at('b')])
       say(`the file has ${((await stat(taken)).size / 1e6).toFixed(0)} MB`)
-      return [filled, backedUp, restored].every(isRight => isRight)
+      const isSmall = loaded.moreMb - control.moreMb <= backupDefaults.promiseMb
+      return [filled, isCheap, isSmall, restored].every(isRight => isRight)
     } finally {
       await server.stop()
       await rm(plugin, { recursive: true })
@@ -78,15 +98,22 @@ export async function reportBackup(store: Store, objects: number): Promise<boole
   }
 }
 
-/** Takes a backup while one client reads and others write. Returns false if it costs too much. */
+function said({ writes, moreMb, p99 }: Loaded): string {
+  return `${writes} writes, the server took ${moreMb.toFixed(0)} MB more than before; GET of another client: p99 ${p99.before.toFixed(1)} ms before, ${p99.meanwhile.toFixed(1)} ms meanwhile`
+}
+
+/** Does something while one client of a server reads, and others write. */
 async function underLoad(
   server: { readonly url: string; readonly pid: number },
-  file: string,
   objects: number,
-  say: Say,
-): Promise<boolean> {
+  something: () => Promise<unknown>,
+): Promise<Loaded> {
   const items = itemsOf(new Api(server.url))
-  await eventually(async () => (await items.api.get('/readyz')).status === 200, backupDefaults.patienceMs)
+  const isReady = async () => {
+    const { status } = await items.api.get('/readyz')
+    if (status !== 200) throw new Error(`the server is not ready: ${status}`)
+  }
+  await eventually(isReady, backupDefaults.patienceMs)
   const done = new AbortController()
   const latencies: number[] = []
   let writes = 0
@@ -108,21 +135,19 @@ async function underLoad(
   })
   try {
     await sleep(backupDefaults.quietMs)
-    const quiet = p99(latencies.splice(0))
+    const before = p99(latencies.splice(0))
     const idleMb = await anonymousMb(server.pid)
     writes = 0
     let mostMb = idleMb
     const sampling = sample(async () => {
       mostMb = Math.max(mostMb, await anonymousMb(server.pid))
     }, done.signal)
-    const isCheap = await measured(say, 'backup under load', ['backup', file, '--server', server.url])
-    say(
-      `GET of another client: p99 ${quiet.toFixed(1)} ms before, ${p99(latencies).toFixed(1)} ms during the backup; ${writes} writes meanwhile`,
-    )
-    say(`the server took ${(mostMb - idleMb).toFixed(0)} MB more than before`)
+    const begun = performance.now()
+    await something()
+    const seconds = (performance.now() - begun) / 1_000
     done.abort()
     await sampling
-    return isCheap && mostMb - idleMb <= backupDefaults.promiseMb
+    return { seconds, moreMb: mostMb - idleMb, writes, p99: { before, meanwhile: p99(latencies) } }
   } finally {
     done.abort()
     await Promise.allSettled([reader, ...writers])
