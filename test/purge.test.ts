@@ -120,7 +120,7 @@ describe.each(bothStores)('setpoint purge on the %s store', store => {
 
   it('that is killed is run again for the rest, and the store is as if it had not been', async () => {
     await itemsOf(new Api(server.url)).create('other', {})
-    await server.kill('SIGTERM')
+    await server.end()
     const place = etcd ? { endpoint: etcd.endpoint, prefix: '/purged' } : { dataDir }
     const [objects, reservations] = [
       'objects/demo.example.com/gadgets/',

@@ -1,7 +1,7 @@
 import { value } from './flag.ts'
 import { type ReadFile, readTextFile } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
-import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
+import { type StoreOptions, storeFlags, storeOfCommand } from './flags-store.ts'
 import { quote, readBoolean, readNonEmpty, readServerUrl, UsageError } from './flags-values.ts'
 import type { ServerConnection } from './server-transport.ts'
 
@@ -118,7 +118,7 @@ export function backupOptions(
 export function restoreOptions(settings: Settings, files: readonly string[]): RestoreCommandOptions {
   if (files.includes('-')) throw new UsageError('restore reads its files twice, so it needs files, not -')
   return {
-    store: storeOptions(settings),
+    store: storeOfCommand(settings),
     files,
     force: settings.value(backupFlags.force),
     dryRun: settings.value(backupFlags.dryRun),
@@ -134,10 +134,10 @@ export function verifyOptions(settings: Settings, files: readonly string[]): Ver
 function originOf(settings: Settings, connection: Omit<ServerConnection, 'server'>): BackupOrigin {
   const server = settings.optional(backupFlags.backupServer)
   const ofStore = Object.values(storeFlags).find(flag => settings.isOnCommandLine(flag))
-  if (server === undefined) return { kind: 'store', store: storeOptions(settings) }
+  if (server === undefined) return { kind: 'store', store: storeOfCommand(settings) }
   if (ofStore === undefined) return { kind: 'server', connection: { server, ...connection } }
   const origin = settings.origin(backupFlags.backupServer)
   if (origin === '--server')
     throw new UsageError(`--server and --${ofStore.name} exclude each other: give the server or its store`)
-  return { kind: 'store', store: storeOptions(settings) }
+  return { kind: 'store', store: storeOfCommand(settings) }
 }

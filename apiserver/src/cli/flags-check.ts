@@ -2,7 +2,7 @@ import { value } from './flag.ts'
 import type { NamedText } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
 import { type ReportOutput, statusFlags } from './flags-status.ts'
-import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
+import { type StoreOptions, storeFlags, storeOfCommand } from './flags-store.ts'
 import { readBoolean } from './flags-values.ts'
 
 /** The flags of `setpoint check`, besides those that it shares with other commands. */
@@ -30,7 +30,7 @@ export interface CheckOptions {
 export function checkOptions(settings: Settings): CheckOptions {
   const output = settings.value(statusFlags.reportOutput)
   return {
-    store: storeOptions(settings),
+    store: storeOfCommand(settings),
     encryption: settings.optional(storeFlags.encryptionProviderConfig),
     repair: settings.value(checkFlags.repair),
     output,

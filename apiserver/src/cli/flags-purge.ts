@@ -3,7 +3,7 @@ import { value } from './flag.ts'
 import { backupFlags } from './flags-backup.ts'
 import type { NamedText } from './flags-files.ts'
 import type { Settings } from './flags-settings.ts'
-import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
+import { type StoreOptions, storeFlags, storeOfCommand } from './flags-store.ts'
 import { quote, readBoolean, UsageError } from './flags-values.ts'
 
 /** The flags of `setpoint purge`, besides those that it shares with other commands. */
@@ -43,7 +43,7 @@ export function purgeOptions(settings: Settings, group: string, reservedDomain: 
   const yes = settings.value(purgeFlags.yes)
   if (dryRun && yes) throw new UsageError('--dry-run and --yes exclude each other')
   return {
-    store: storeOptions(settings),
+    store: storeOfCommand(settings),
     encryption: settings.optional(storeFlags.encryptionProviderConfig),
     group,
     reservedDomain,

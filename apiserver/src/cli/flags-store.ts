@@ -165,6 +165,21 @@ const etcdFlags: readonly Flag[] = [
   storeFlags.etcdPasswordFile,
 ]
 
+/**
+ * Returns the store of a command that works on one. Refuses a folder on the command line if etcd is named elsewhere: a restore
+ * into a folder must not replace the etcd that the environment or the configuration file names.
+ * @throws UsageError, also for settings that contradict each other
+ */
+export function storeOfCommand(settings: Settings): StoreOptions {
+  const store = storeOptions(settings)
+  const isChosen = [storeFlags.store, storeFlags.etcdEndpoints].some(flag => settings.isOnCommandLine(flag))
+  if (store.kind === 'etcd' && settings.isOnCommandLine(storeFlags.dataDir) && !isChosen)
+    throw new UsageError(
+      `--data-dir is for the embedded store, and ${settings.origin(storeFlags.etcdEndpoints)} names etcd: give one of them`,
+    )
+  return store
+}
+
 /** @throws UsageError for settings that contradict each other */
 export function storeOptions(settings: Settings): StoreOptions {
   const endpoints = settings.several(storeFlags.etcdEndpoints)
@@ -183,12 +198,6 @@ export function storeOptions(settings: Settings): StoreOptions {
   if (endpoints === undefined) {
     throw new UsageError(`${settings.origin(storeFlags.store)} etcd needs --etcd-endpoints HOST:PORT,...`)
   }
-  // A restore into a folder must not replace the etcd that the environment or the configuration file names.
-  const isChosen = [storeFlags.store, storeFlags.etcdEndpoints].some(flag => settings.isOnCommandLine(flag))
-  if (settings.isOnCommandLine(storeFlags.dataDir) && !isChosen)
-    throw new UsageError(
-      `--data-dir is for the embedded store, and ${settings.origin(storeFlags.etcdEndpoints)} names etcd: give one of them`,
-    )
   if (settings.value(storeFlags.compactStore))
     throw new UsageError(
       `${settings.origin(storeFlags.compactStore)} is for the embedded store, not for etcd`,

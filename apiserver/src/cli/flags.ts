@@ -22,7 +22,7 @@ import { type PurgeOptions, purgeOptions } from './flags-purge.ts'
 import { requestedToken } from './flags-service-account-token.ts'
 import { Settings, type SettingsInForce } from './flags-settings.ts'
 import { type StatusOptions, statusOptions } from './flags-status.ts'
-import { storeFlags, storeOptions } from './flags-store.ts'
+import { storeFlags, storeOfCommand, storeOptions } from './flags-store.ts'
 import { allFlags, flags, flagsOf } from './flags-table.ts'
 import { formatAddress, isLoopback, type ListenAddress, quote, UsageError } from './flags-values.ts'
 import type {
@@ -148,7 +148,7 @@ function serviceAccountTokenOptions(settings: Settings, account: string): Servic
 function reencryptOptions(settings: Settings): ReencryptOptions {
   const encryption = settings.optional(flags.encryptionProviderConfig)
   if (encryption === undefined) throw new UsageError('reencrypt needs --encryption-provider-config FILE')
-  return { store: storeOptions(settings), encryption }
+  return { store: storeOfCommand(settings), encryption }
 }
 
 function connectionOptions(settings: Settings): Omit<ServerConnection, 'server'> {
