@@ -178,8 +178,10 @@ export class Running {
 /** The program waits this long for its plugins before it prints the listening line. */
 const announceMs = 10_000
 
-/** Waits until this many plugins are loaded and none is starting, or the store is unavailable. */
-async function pluginsOf(url: string, count: number): Promise<void> {
+/** After a slow start, waits until all plugins are loaded and none is starting, or the store is unavailable. */
+async function pluginsOf(url: string, { plugins = [] }: ServerOptions, begunAt: number): Promise<void> {
+  if (performance.now() - begunAt < announceMs) return
+  const count = Math.max(1, plugins.length)
   const deadline = performance.now() + 12 * announceMs
   while (performance.now() < deadline) {
     const report = await reportOf(url)
@@ -230,7 +232,9 @@ class SharedServer implements RunningServer {
 
   async start(): Promise<void> {
     const args = argumentsOf(this.#options, this.port, this.#dataDir)
+    const begunAt = performance.now()
     this.#hosted = await serverHost().start(args, environmentOf(this.#options.env))
+    await pluginsOf(this.url, this.#options, begunAt)
   }
 
   get url(): string {
@@ -278,7 +282,7 @@ class Server implements ServerProcess {
   }
 
   async start(): Promise<void> {
-    const { plugins = [], env = {}, program } = this.#options
+    const { env = {}, program } = this.#options
     if (this.port === 0) this.port = await freePort()
     const running = new Running(argumentsOf(this.#options, this.port, this.#dataDir), {
       env,
@@ -290,7 +294,7 @@ class Server implements ServerProcess {
     const begunAt = performance.now()
     const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
     this.url = url
-    if (performance.now() - begunAt >= announceMs) await pluginsOf(url, Math.max(1, plugins.length))
+    await pluginsOf(url, this.#options, begunAt)
   }
 
   get pid(): number {
