@@ -6,6 +6,7 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import {
+  type Allocate,
   atHub,
   type BareObject,
   ConversionError,
@@ -37,6 +38,7 @@ export type IndexProblem =
 /**
  * Converts a stored value to a cache entry: decodes it once, calls the model's index functions, and splices the version
  * into the wire bytes. If an index function fails, the object has no values in that index.
+ * @param allocate as of `wireBytes`
  * @throws SyntaxError if the value is malformed
  */
 export function decodeEntry(
@@ -44,6 +46,7 @@ export function decodeEntry(
   key: ObjectKey,
   value: Buffer,
   revision: Revision,
+  allocate?: Allocate,
 ): { entry: Entry; problems: readonly IndexProblem[] } {
   const { name, namespace } = partsOf(served, key)
   // Creates no view of the part: that would be a view for every object.
@@ -65,8 +68,8 @@ export function decodeEntry(
   const own = object.metadata.name === name ? object.metadata.name : name
   const bytes =
     json === undefined
-      ? wireBytes(served.hub, name, value, revision, start)
-      : wireBytes(served.hub, name, json, revision)
+      ? wireBytes(served.hub, name, value, revision, start, allocate)
+      : wireBytes(served.hub, name, json, revision, 0, allocate)
   const entry = inNamespace(namespace, values, { name: own, revision, bytes, labels, values })
   return {
     entry: recorded === wanted && isOfVersion ? entry : { ...entry, storedFormDiffers: true },

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import { type ObjectKey, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
-import type { ConversionError, ServedModel, ServedVersion } from '../model/index.ts'
+import type { Allocate, ConversionError, ServedModel, ServedVersion } from '../model/index.ts'
 import { type Change, type KeyValue, StoreUnavailableError, undecrypted } from '../storage/index.ts'
 import { ConvertedViews } from './converted-views.ts'
 import { type Entry, keyOfEntry } from './entry.ts'
@@ -104,7 +104,8 @@ export class ModelCache {
 
   /** Loads the next object, in the order of keys. It becomes visible with `finishLoading`. */
   load(pair: KeyValue): void {
-    const entry = this.#decode(pair.key, pair, pair.modRevision)
+    // All of them are kept, so they share blocks of memory. An object that changes later leaves one.
+    const entry = this.#decode(pair.key, pair, pair.modRevision, Buffer.allocUnsafe)
     if (entry !== undefined) this.#loading.push(entry)
   }
 
@@ -196,9 +197,9 @@ export class ModelCache {
     return storeKey.slice(this.served.keyPrefix.length)
   }
 
-  #decode(storeKey: string, stored: StoredValue, revision: Revision): Entry | undefined {
+  #decode(storeKey: string, stored: StoredValue, revision: Revision, allocate?: Allocate): Entry | undefined {
     const key = this.#keyIn(storeKey)
-    const decoded = this.#read(storeKey, stored, revision)
+    const decoded = this.#read(storeKey, stored, revision, allocate)
     if (decoded.problem !== undefined) {
       const { problem, isEncrypted } = decoded
       this.#unreadable.set(key, { revision, problem, isEncrypted })
@@ -226,14 +227,14 @@ export class ModelCache {
     this.#note(key, [...known, { kind: 'conversion', version, message }])
   }
 
-  #read(storeKey: string, stored: StoredValue, revision: Revision): Decoded {
+  #read(storeKey: string, stored: StoredValue, revision: Revision, allocate?: Allocate): Decoded {
     const failure = undecrypted(stored)
     if (failure !== undefined) {
       this.#onCorrupt(storeKey, failure)
       return { problem: failure.message, isEncrypted: true }
     }
     try {
-      return decodeEntry(this.served, this.#keyIn(storeKey), stored.value, revision)
+      return decodeEntry(this.served, this.#keyIn(storeKey), stored.value, revision, allocate)
     } catch (error) {
       this.#onCorrupt(storeKey, error)
       return { problem: 'is malformed', isEncrypted: false }

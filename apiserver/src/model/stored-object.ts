@@ -59,8 +59,18 @@ export function decodeStored(value: Buffer): StoredObject {
 }
 
 /**
+ * Returns bytes of their own. Small buffers of `Buffer.allocUnsafe` lie in blocks of 8 KiB with others, and one that is kept
+ * keeps its whole block, with what was only needed for a moment.
+ */
+const allocateOwn: Allocate = bytes => Buffer.allocUnsafeSlow(bytes)
+
+/** Returns memory for so many bytes, with any content. */
+export type Allocate = (bytes: number) => Buffer
+
+/**
  * Returns the wire JSON of a stored object, with its version spliced in after the name.
  * @param from offset of the object in `json`
+ * @param allocate default memory of its own
  */
 export function wireBytes(
   version: WireVersion,
@@ -68,13 +78,14 @@ export function wireBytes(
   json: Buffer,
   revision: Revision,
   from = 0,
+  allocate = allocateOwn,
 ): Buffer {
   const head = version.wirePrefix.length + name.length + 1
   const prefix = `${version.wirePrefix}${name}"`
   if (json.toString('latin1', from, from + head) !== prefix)
     return Buffer.from(encodeWire(version, JSON.parse(json.toString('utf8', from)), revision))
   const spliced = versionText(revision)
-  const bytes = Buffer.allocUnsafe(json.length - from + spliced.length)
+  const bytes = allocate(json.length - from + spliced.length)
   json.copy(bytes, 0, from, from + head)
   bytes.write(spliced, head, 'latin1')
   json.copy(bytes, head + spliced.length, from + head)
@@ -125,7 +136,7 @@ export function withVersion(
   const head = version.wirePrefix.length + name.length + 1
   const before = `,"version":"${from}","resourceVersion":"${from}"`
   const after = `,"version":"${to}","resourceVersion":"${to}"`
-  const bytes = Buffer.allocUnsafe(wire.length - before.length + after.length)
+  const bytes = allocateOwn(wire.length - before.length + after.length)
   wire.copy(bytes, 0, 0, head)
   bytes.write(after, head, 'latin1')
   wire.copy(bytes, head + after.length, head + before.length)
