@@ -1,4 +1,4 @@
-import { copyFile, readFile, rm, writeFile } from 'node:fs/promises'
+import { chown, copyFile, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, Collection, objectOf } from './support/api.ts'
@@ -229,14 +229,26 @@ describe('access, files and requests', () => {
     for (const dir of [plugin, certificates.folder]) await rm(dir, { recursive: true, force: true })
   })
 
+  /** Gives files to another user, if this is root, as those of a service are. Returns the owner. */
+  const giveAway = async (...paths: readonly string[]) => {
+    const self = process.getuid?.()
+    if (self !== 0) return self
+    const nobody = 65_534
+    for (const path of paths) await chown(path, nobody, nobody)
+    return nobody
+  }
+
   const saveLog = () => writeFile(join(dirname(users.path), 'setpoint.log'), server.stderr())
 
   it('certificates-expired', async () => {
-    const runbook = await walk('certificates-expired', around)
+    const runbook = await walk('certificates-expired', { ...around, cwd: certificates.folder })
     expect(await runbook.run('file')).toContain('notAfter=')
     const before = await runbook.run('wire')
-    await runbook.run('renew')
+    const tlsKey = join(certificates.folder, 'tls.key')
+    const owner = await giveAway(tlsKey, join(certificates.folder, 'tls.crt'))
+    for (const step of ['request', 'sign', 'renew']) await runbook.run(step)
     await expect.poll(() => runbook.run('wire')).not.toBe(before)
+    expect(await stat(tlsKey)).toMatchObject({ uid: owner, mode: 0o100600 })
     const [, seconds] = (await runbook.run('over')).trim().split(' ')
     expect(Number(seconds) * 1000).toBeGreaterThan(Date.now() + 80 * 86_400_000)
   })
@@ -248,7 +260,9 @@ describe('access, files and requests', () => {
     await expect.poll(() => server.stderr()).toMatch(/tokens\.yaml.* is not valid YAML/)
     await saveLog()
     expect(await runbook.run('log')).toContain('tokens.yaml')
+    const owner = await giveAway(users.path)
     expect(await runbook.run('correct')).toBe('')
+    expect(await stat(users.path)).toMatchObject({ uid: owner, mode: 0o100600 })
     await expect
       .poll(() => runbook.run('over'))
       .toContain('setpoint_file_failing_seconds{file="token-file"} 0\n')
