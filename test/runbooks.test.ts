@@ -1,4 +1,5 @@
-import { chown, copyFile, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chown, copyFile, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, Collection, objectOf } from './support/api.ts'
@@ -60,6 +61,7 @@ const migrated = `version: 'v1', schema: hub, indexes: [code], versions: [{ name
 
 describe('plugins and controllers', () => {
   let plugins: readonly string[] = []
+  let dataDir: string
   let server: ServerProcess
   let api: Api
 
@@ -78,22 +80,35 @@ describe('plugins and controllers', () => {
     ])
     // Two minutes ahead.
     const ahead = 'data:text/javascript,globalThis.Date.now=(now=>()=>now()+120000)(Date.now)'
-    server = await startServer({ plugins, env: { NODE_OPTIONS: `--import=${ahead}` } })
+    dataDir = await mkdtemp(join(tmpdir(), 'setpoint-runbooks-'))
+    server = await startServer({ plugins, dataDir, env: { NODE_OPTIONS: `--import=${ahead}` } })
     api = new Api(server.url)
   })
   afterAll(async () => {
     await server?.stop()
-    for (const dir of plugins) await rm(dir, { recursive: true, force: true })
+    for (const dir of [dataDir, ...plugins]) await rm(dir, { recursive: true, force: true })
   })
 
   it('plugin-failed', async () => {
-    const runbook = await walk('plugin-failed', { url: server.url })
+    const runbook = await walk('plugin-failed', {
+      url: server.url,
+      here: { '--timeout 60s': '--timeout 3s' },
+    })
     expect(await runbook.run('list')).toMatch(/^shop +Failed/m)
     expect(await runbook.run('reason')).toContain('the price list is missing')
     await rewrite(1, shop(first))
     await runbook.run('reload')
-    await runbook.run('over')
+    await expect.poll(async () => (await runbook.try('over')).code).toBe(0)
     expect(await metric(/^setpoint_plugin_phase\{plugin="shop",phase="Failed"\} .*/m)).toMatch(/ 0$/)
+    // The previous code keeps running, and that is not over.
+    await rewrite(1, shop(first, `throw new Error('the price list is missing')`))
+    await reload('shop', 'broken again')
+    await expect
+      .poll(() => runbook.try('over'))
+      .toMatchObject({ code: 1, stdout: expect.stringContaining('met') })
+    await rewrite(1, shop(first))
+    await runbook.run('reload')
+    await expect.poll(async () => (await runbook.try('over')).code).toBe(0)
   })
 
   it('index-clash', async () => {
@@ -131,11 +146,18 @@ describe('plugins and controllers', () => {
   })
 
   it('stuck-deletion', async () => {
-    const runbook = await walk('stuck-deletion', { url: server.url })
-    await api.post('/api/v1/namespaces', { metadata: { name: 'team-a' } })
-    const gadgets = new Collection(api, 'demo.example.com/v1', 'Gadget', 'gadgets', 'team-a')
-    await gadgets.create('pump', {}, { finalizers: ['gone.example.com/cleanup'] })
-    expect(await api.delete('/api/v1/namespaces/team-a')).toMatchObject({ status: 200 })
+    const runbook = await walk('stuck-deletion', {
+      url: server.url,
+      here: { '/srv/setpoint': dataDir },
+      functions: 'systemctl() { :; }\nrunuser() { shift 3; echo demo.example.com | "$@"; }',
+    })
+    const stick = async () => {
+      await api.post('/api/v1/namespaces', { metadata: { name: 'team-a' } })
+      const gadgets = new Collection(api, 'demo.example.com/v1', 'Gadget', 'gadgets', 'team-a')
+      await gadgets.create('pump', {}, { finalizers: ['gone.example.com/cleanup'] })
+      expect(await api.delete('/api/v1/namespaces/team-a')).toMatchObject({ status: 200 })
+    }
+    await stick()
     await expect
       .poll(() => runbook.try('metric'))
       .toMatchObject({ stdout: expect.stringContaining('resource="gadgets.demo.example.com"} 1') })
@@ -149,6 +171,20 @@ describe('plugins and controllers', () => {
     expect(await metric(/^setpoint_deleting_objects\{resource="gadgets.demo.example.com"\} .*/m)).toMatch(
       / 0$/,
     )
+
+    // The plugin is uninstalled.
+    await stick()
+    await server.restart({ plugins: plugins.slice(1) })
+    await expect.poll(() => runbook.run('namespace')).toContain('gadgets.demo.example.com is not served here')
+    expect(await runbook.try('remove')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('NotFound'),
+    })
+    await server.end()
+    await writeFile(join(dataDir, 'setpoint.yaml'), `data-dir: ${dataDir}\n`)
+    expect(await runbook.run('purge')).toContain('1 object, 1 of them with finalizers')
+    await server.restart({ plugins })
+    await runbook.run('over')
   })
 
   it('hot-reconciler', async () => {
