@@ -1,4 +1,4 @@
-import { chown, copyFile, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -6,7 +6,7 @@ import { Api, Collection, objectOf } from './support/api.ts'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { writeFiles, writePlugin } from './support/plugins.ts'
 import { freePort } from './support/ports.ts'
-import { Runbook } from './support/runbook.ts'
+import { giveAway, Runbook } from './support/runbook.ts'
 import { SecureApi } from './support/secure-api.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 import { Users } from './support/users.ts'
@@ -264,15 +264,6 @@ describe('access, files and requests', () => {
     await users?.remove()
     for (const dir of [plugin, certificates.folder]) await rm(dir, { recursive: true, force: true })
   })
-
-  /** Gives files to another user, if this is root, as those of a service are. Returns the owner. */
-  const giveAway = async (...paths: readonly string[]) => {
-    const self = process.getuid?.()
-    if (self !== 0) return self
-    const nobody = 65_534
-    for (const path of paths) await chown(path, nobody, nobody)
-    return nobody
-  }
 
   const saveLog = () => writeFile(join(dirname(users.path), 'setpoint.log'), server.stderr())
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chown, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -99,4 +99,13 @@ export class Runbook {
     await rm(this.#folder, { recursive: true, force: true })
     if (this.#left.size > 0) throw new Error(`${this.#page} was not walked to its end: ${[...this.#left]}`)
   }
+}
+
+/** Gives files to another user, as the files of a service are, if the tests run as root. Returns the uid of their owner. */
+export async function giveAway(...paths: readonly string[]): Promise<number | undefined> {
+  const self = process.getuid?.()
+  if (self !== 0) return self
+  const nobody = 65_534
+  for (const path of paths) await chown(path, nobody, nobody)
+  return nobody
 }
