@@ -13,6 +13,7 @@ import type { Storage } from '../apiserver/src/storage/index.ts'
 import { Api } from './support/api.ts'
 import { blocksOf } from './support/doc-blocks.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
+import { fieldsOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { freePort } from './support/ports.ts'
 import { type Exit, runProgram, spawnProgram, startSharedServer } from './support/server.ts'
@@ -423,17 +424,10 @@ it("the chart's script takes a backup and keeps the newest ones", async () => {
 })
 
 it('the commands of docs/operations/backup.md do what it says', async () => {
-  const page = 'docs/operations/backup.md'
-  const blocks = blocksOf(page, await readFile(page, 'utf8'))
   const folder = await temporaryFolder()
   const place = await placeOn('embedded')
   const server = await place.serve()
-  const run = async (mark: string) => {
-    const block = blocks.find(({ marks }) => marks.includes(mark))
-    const text = `${block?.text}`.replaceAll('http://127.0.0.1:8090', server.url)
-    const path = `${process.cwd()}/node_modules/.bin:${process.env.PATH}`
-    await promisify(execFile)('bash', ['-euc', text], { cwd: folder, env: { ...process.env, PATH: path } })
-  }
+  const run = await blocksIn(folder, { 'http://127.0.0.1:8090': server.url })
   await run('backup-commands')
   await run('backup-increment')
   await run('backup-encrypted')
@@ -442,3 +436,53 @@ it('the commands of docs/operations/backup.md do what it says', async () => {
   await run('backup-restore')
   expect(existsSync(join(folder, 'data', 'store.mdb'))).toBe(true)
 })
+
+it('a control plane moves from its folder to etcd as docs/operations/backup.md says, and keeps uids and tokens', async () => {
+  const folder = await temporaryFolder()
+  const run = await blocksIn(folder, {
+    '/srv/setpoint': folder,
+    'systemctl ': ': ',
+    'runuser --user setpoint -- ': '',
+  })
+  const [from, to] = [await placeOn('embedded'), await placeOn('etcd')]
+  const settings = ({ flags }: Place) =>
+    writeFile(
+      join(folder, 'setpoint.yaml'),
+      flags.map((flag, n) => (n % 2 ? `${flag}\n` : `${flag.slice(2)}: `)).join(''),
+    )
+  const before = await from.serve()
+  const api = new Api(before.url)
+  const accounts = '/api/v1/namespaces/default/serviceaccounts'
+  const account = await api.post(accounts, { metadata: { name: 'robot' } })
+  const issued = await api.post(`${accounts}/robot/token`, { spec: {} })
+  const token = fieldsOf(fieldsOf(issued.body).status).token
+  await before.stop()
+  await settings(from)
+  await run('move-out')
+  await settings(to)
+  await run('move-in')
+  const moved = await to.serve()
+  onTestFinished(async () => void (await moved.stop()))
+  const after = new Api(moved.url)
+  const { uid } = fieldsOf(fieldsOf(account.body).metadata)
+  expect((await after.get(`${accounts}/robot`)).body).toMatchObject({ metadata: { uid } })
+  const review = await after.post('/apis/authentication.k8s.io/v1/tokenreviews', { spec: { token } })
+  expect(review.body).toMatchObject({
+    status: { authenticated: true, user: { username: 'system:serviceaccount:default:robot' } },
+  })
+})
+
+/** Returns a function that runs a block of docs/operations/backup.md. @param here texts of the page, and what they are here */
+async function blocksIn(folder: string, here: Readonly<Record<string, string>>) {
+  const page = 'docs/operations/backup.md'
+  const blocks = blocksOf(page, await readFile(page, 'utf8'))
+  const path = `${process.cwd()}/node_modules/.bin:${process.env.PATH}`
+  return async (mark: string) => {
+    const block = blocks.find(({ marks }) => marks.includes(mark))
+    const text = Object.entries(here).reduce(
+      (all, [there, own]) => all.replaceAll(there, own),
+      `${block?.text}`,
+    )
+    await promisify(execFile)('bash', ['-euc', text], { cwd: folder, env: { ...process.env, PATH: path } })
+  }
+}

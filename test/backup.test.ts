@@ -12,8 +12,8 @@ import { Api } from './support/api.ts'
 import { blocksOf, type DocBlock, fileOf } from './support/doc-blocks.ts'
 import { startEtcd } from './support/etcd.ts'
 import { restoreSnapshot, saveSnapshot } from './support/etcd-snapshot.ts'
-import { KubernetesObject, release, render } from './support/helm.ts'
-import { fieldsOf } from './support/json.ts'
+import { KubernetesObject, type Pod, pick, podOf, release, render } from './support/helm.ts'
+import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { startSharedServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
@@ -169,4 +169,31 @@ it("the pod that restores a member of the chart's etcd has the member's names, f
   expect(text).toContain('claimName: data-setpoint-etcd-1')
   for (const id of ['runAsUser', 'runAsGroup', 'fsGroup'])
     expect(fieldsOf(restore.pod?.spec.securityContext)[id]).toBe(fieldsOf(set.pod.spec.securityContext)[id])
+})
+
+it('the pod that restores a backup of the chart reaches etcd as the servers do, and has the volume of the backups', async () => {
+  const { objects } = await render({ backup: { enabled: true } })
+  const named = (text: string) =>
+    text.replaceAll(release.fullname, 'setpoint').replaceAll(`.${release.namespace}.svc`, '.setpoint.svc')
+  const servers = podOf(objects, 'Deployment', release.fullname)
+  const { metadata, spec } = fieldsOf(load(blockWith(block => fileOf(block) === 'setpoint-restore.yaml')))
+  const pod = new KubernetesObject({ kind: 'Pod', metadata: {}, spec: fieldsOf(spec) }).pod
+  const settings = new Map(pod?.env.map(({ name, value }) => [textOf(name), textOf(value)]))
+  for (const flag of ['etcd-endpoints', 'etcd-prefix', 'etcd-ca', 'etcd-cert', 'etcd-key']) {
+    const variable = `SETPOINT_${flag.toUpperCase().replaceAll('-', '_')}`
+    expect(settings.get(variable)).toBe(named(servers.flag(flag) ?? ''))
+  }
+  const volumeAt = (mounts: Pod['mounts'] = [], path: string) =>
+    fieldsOf(mounts.find(mount => mount.path === path)?.volume)
+  const secretAt = (mounts: Pod['mounts'] | undefined) =>
+    fieldsOf(volumeAt(mounts, '/etc/setpoint/etcd').secret).secretName
+  expect(secretAt(pod?.mounts)).toBe(named(textOf(secretAt(servers.mounts))))
+  const { persistentVolumeClaim } = volumeAt(pod?.mounts, '/backups')
+  const claim = pick(objects, 'PersistentVolumeClaim', `${release.fullname}-backups`).name
+  expect(persistentVolumeClaim).toEqual({ claimName: named(claim) })
+  // The NetworkPolicy of etcd admits pods with these labels.
+  const labels = fieldsOf(fieldsOf(metadata).labels)
+  expect({ ...servers.labels, 'app.kubernetes.io/instance': 'setpoint' }).toMatchObject(labels)
+  for (const id of ['runAsUser', 'runAsGroup', 'fsGroup'])
+    expect(fieldsOf(pod?.spec.securityContext)[id]).toBe(fieldsOf(servers.spec.securityContext)[id])
 })
