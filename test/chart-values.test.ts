@@ -260,6 +260,14 @@ it.each<[string, object, string | RegExp]>([
   expect(error.message).not.toContain('allOf')
 })
 
+it.each(['@daily', '@every 1h30m', '*/15 2-4,22 * * MON-FRI', '0 2 1 JAN,jul ?', '5/10 * * * 7'])(
+  'takes the schedule %s',
+  async schedule => {
+    const { objects } = await render({ backup: { enabled: true, schedule } })
+    expect(pick(objects, 'CronJob', `${servers}-backup`).spec.schedule).toBe(schedule)
+  },
+)
+
 it('takes every form of a quantity', async () => {
   const forms = [0, 1.5, '1', '.5', '1.', '100m', '2Gi', '1e3', '128974848', '500M', '5n']
   const requests = Object.fromEntries(forms.map((form, n) => [`example.com/${n}`, form]))

@@ -1009,7 +1009,17 @@ describe('invalid values', () => {
     [
       'a service account without a namespace',
       { controllers: { serviceAccount: 'uptime' } },
-      /controllers[./]serviceAccount\b.* match pattern/,
+      'controllers.serviceAccount: "uptime" is not NAMESPACE/NAME',
+    ],
+    [
+      'an invalid schedule',
+      { backup: { schedule: 'nonsense' } },
+      'backup.schedule: "nonsense" is not a cron expression',
+    ],
+    [
+      'a schedule with the field of seconds',
+      { backup: { schedule: '0 0 2 * * *' } },
+      'not a cron expression of five fields',
     ],
     ['an unknown store', { store: 'postgres' }, /store\b.* must be one of .*etcd.*embedded/],
   ])('are refused in words: %s', async (_, values, message) => {
