@@ -50,6 +50,8 @@ export function superviseIssuers(
       withoutPrivateKeys,
     )
     .reconcile(async (issuer, context) => {
+      // Its revocation list is being deleted with it.
+      if (issuer.metadata.deletionTimestamp !== undefined) return undefined
       const verdict = await judge(issuer, context, services)
       await report(issuer, verdict, context, services)
       return resultOf(verdict, context)

@@ -65,7 +65,8 @@ test('a random password in hex in a Secret is the same in every lifecycle', asyn
     objects: () => [{ metadata: { namespace: 'default', name: 'orders' }, spec: {} }],
     controller: controller =>
       controller.owns(Secret).reconcile(async (database, { client, random }) => {
-        const { namespace, name } = database.metadata
+        const { namespace, name, deletionTimestamp } = database.metadata
+        if (deletionTimestamp !== undefined) return
         const { object } = await client.createOrUpdate(Secret, `${namespace}/${name}-password`, draft => {
           if (draft.data?.password === undefined)
             draft.stringData = { password: random('password').toString('hex') }

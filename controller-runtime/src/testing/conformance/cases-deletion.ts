@@ -1,7 +1,9 @@
 import type { ApiObject } from '../../api/object.ts'
 import { objectKey } from '../../api/object-key.ts'
+import { Dependents } from './dependents.ts'
 import { Finding } from './finding.ts'
 import { atCall, type CallPoint, type Lifecycles, placeOf } from './lifecycles.ts'
+import { addFinalizer, othersFinalizer, removeFinalizer } from './other-writers.ts'
 import type { Disturb } from './process-transport.ts'
 import type { Outage } from './reconciler-under-test.ts'
 import type { Guarantee, Variant } from './variants.ts'
@@ -22,6 +24,10 @@ export function deletionCases<T extends ApiObject, Outside>(
           deletedAt<T, Outside>(point, 'after'),
         ])
       },
+    },
+    {
+      name: 'it makes no dependents for an object that is being deleted',
+      variants: async () => [dependentsDeleted<T, Outside>()],
     },
     ...(outages.length === 0
       ? []
@@ -62,6 +68,41 @@ function deletedAt<T extends ApiObject, Outside>(
       await scenario.start({ disturb: atCall(point, disturb) })
       await scenario.reached(() => deletion !== undefined)
       await remove()
+      await scenario.gone(gone)
+    },
+  }
+}
+
+/**
+ * As in a deletion with `propagationPolicy=Foreground`: the object stays, and its dependents are deleted. Here another writer's
+ * finalizer keeps the object, so that the reconciler has seen the deletion before a dependent goes. With the policy alone, one
+ * with a correct check could still see the two in the other order.
+ */
+function dependentsDeleted<T extends ApiObject, Outside>(): Variant<T, Outside> {
+  return {
+    after: 'after the object and its dependents were deleted',
+    when: 'its dependents are deleted while the object is being deleted',
+    baseline: 'one',
+    async run(scenario, { gone }) {
+      const dependents = new Dependents(() => scenario.object.metadata.uid)
+      await scenario.create()
+      await scenario.start({ disturb: dependents.observe })
+      await scenario.converged()
+      await addFinalizer(scenario, othersFinalizer)
+      await scenario.deleteAll()
+      await scenario.reached(() => false)
+      const { length } = dependents.made
+      scenario.timeline.note('its dependents are deleted', true)
+      for (const { path } of dependents.made) await scenario.transport.request({ method: 'DELETE', path })
+      await scenario.reached(() => dependents.made.length > length)
+      const again = dependents.made[length]
+      if (again !== undefined) {
+        throw new Finding(
+          `it went on ${again.action(scenario.models)}`,
+          `${again.path} was made for an object that is being deleted: without \`finalize\`, a reconciler is called for such objects too, and must do nothing if \`metadata.deletionTimestamp\` is set`,
+        )
+      }
+      await removeFinalizer(scenario, othersFinalizer)
       await scenario.gone(gone)
     },
   }

@@ -448,6 +448,20 @@ const faults: readonly Fault[] = [
     build: actsFirst,
   },
   {
+    fault: 'makes the parts of a deleting object again',
+    sentence: 'after the object and its dependents were deleted, it went on creating a part',
+    caughtBy: /makes no dependents for an object that is being deleted/,
+    saying: /parts\/a-part was made for an object that is being deleted/,
+    more: { isConverged: ({ object }) => object.status?.seen === object.spec.size, isCleanedUp: () => true },
+    build: builder =>
+      builder.owns(Part).reconcile(async (gadget, { client }) => {
+        const part = { metadata: { name: `${gadget.metadata.name}-part` }, spec: { size: 1 } }
+        if ((await client.getIfExists(Part, part.metadata.name)) === undefined)
+          await client.create(Part, setControllerReference(gadget, part))
+        await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+      }),
+  },
+  {
     fault: 'is triggered by its own status',
     sentence: 'after its work was done, it kept writing the status of gadget a',
     caughtBy: /writes nothing once its work is done/,

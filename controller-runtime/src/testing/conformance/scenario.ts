@@ -2,6 +2,7 @@ import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
 import { objectKey } from '../../api/object-key.ts'
 import type { Client } from '../../client/client.ts'
+import type { Transport } from '../../client/transport.ts'
 import { isServedByEveryServer } from '../../kinds/served-by-every-server.ts'
 import { startTestServer, type TestServer } from '../test-server.ts'
 import { ControllerProcess, type ProcessOptions } from './controller-process.ts'
@@ -86,6 +87,11 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
       await dispose(outside)
       throw error
     }
+  }
+
+  /** For requests that have no model. */
+  get transport(): Transport {
+    return this.#server.transport
   }
 
   /** The current process. @throws Error if none was started. */
