@@ -2,6 +2,12 @@ import { groupResource } from '../api/group-resource.ts'
 import type { Model } from '../api/model.ts'
 import { type KeyParts, type ObjectKey, objectKey, splitObjectKey } from '../api/object-key.ts'
 
+/**
+ * A call does not say which object it means, so that no request can be made of it. A class of its own, because a function that
+ * fetches a token may throw a TypeError too, and that is worth another try.
+ */
+export class AddressError extends TypeError {}
+
 type NamedKind = Pick<Model, 'group' | 'version' | 'plural' | 'scope'>
 
 /**
@@ -17,25 +23,25 @@ export function collectionPath({ group, version, plural, scope }: NamedKind, nam
 /**
  * The collection's path with the name.
  * @param key with the namespace, if it is another one than `namespace`
- * @throws TypeError for an empty name, which would address the collection, and without a namespace that the kind needs.
+ * @throws AddressError for an empty name, which would address the collection, and without a namespace that the kind needs.
  */
 export function objectPath(model: NamedKind, key: ObjectKey, namespace?: string): string {
-  if (typeof key !== 'string' || key === '') throw new TypeError('the object name must not be empty')
+  if (typeof key !== 'string' || key === '') throw new AddressError('the object name must not be empty')
   // A cluster-scoped object has no namespace: a slash would be part of its name.
   if (model.scope !== 'Namespaced') return `${collectionPath(model)}/${encodeURIComponent(key)}`
   const parts = partsOfKey(model, key)
   const own = parts.namespace ?? namespace
   if (!own)
-    throw new TypeError(
+    throw new AddressError(
       withoutNamespace(model, `give the key <namespace>/<name> instead of ${JSON.stringify(key)}`),
     )
   return `${collectionPath(model, own)}/${encodeURIComponent(parts.name)}`
 }
 
-/** The path for creating objects. @throws TypeError without a namespace that the kind needs. */
+/** The path for creating objects. @throws AddressError without a namespace that the kind needs. */
 export function creationPath(model: NamedKind, namespace: string | undefined): string {
   if (model.scope === 'Namespaced' && !namespace)
-    throw new TypeError(withoutNamespace(model, 'set metadata.namespace'))
+    throw new AddressError(withoutNamespace(model, 'set metadata.namespace'))
   return collectionPath(model, namespace)
 }
 

@@ -10,6 +10,7 @@ import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
 import { setCondition } from '../conditions.ts'
+import { Lease } from '../kinds/lease.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { until } from './until.ts'
 import { WaitTimeoutError, waitFor } from './wait-for.ts'
@@ -39,6 +40,17 @@ const modified = (version: number, size: number) => ({
 const deleted = (version: number) => ({ type: 'DELETED', object: gadget('a', version) })
 
 describe('waitFor', () => {
+  test('throws at once for a namespaced kind without the namespace, and asks nothing', async () => {
+    const { server, client } = await setUp()
+    await expect(waitFor(client, Lease, 'a', until.exists)).rejects.toThrow(
+      new TypeError(
+        'leases.coordination.k8s.io are in namespaces: give the key <namespace>/<name> instead of "a", or use client.inNamespace(namespace)',
+      ),
+    )
+    await expect(waitFor(client, Gadget, '', until.exists)).rejects.toThrow('must not be empty')
+    expect(server.attempts).toEqual([])
+  })
+
   test('returns at once if the condition holds, using one watch of one name, which it closes', async () => {
     const { server, client } = await setUp(watch => {
       watch.send(added(5, 10))

@@ -36,7 +36,7 @@ export class WaitTimeoutError extends Error {
  * on deletion too. If the server cannot be reached or refuses, the wait continues until the timeout.
  *
  * @throws WaitTimeoutError after `timeoutMs`; the signal's reason when aborted; the error of the condition;
- *   TypeError for an unknown option.
+ *   TypeError for an unknown option, and for a name without the namespace that the kind needs; both at once.
  */
 export function waitFor<T extends ApiObject>(
   client: Client,

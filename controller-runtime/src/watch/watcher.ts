@@ -11,6 +11,7 @@ import { Backoff } from '../backoff.ts'
 import type { SelectorOptions, WatchOptions, WatchStream } from '../client/client.ts'
 import { MalformedEventError } from '../client/decode.ts'
 import { InactivityTimer } from '../client/inactivity-timer.ts'
+import { AddressError } from '../client/paths.ts'
 import { failureFields, isServerAway, retryAfterMs } from '../client/server-away.ts'
 import { TransportError } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
@@ -136,7 +137,8 @@ type Step<T extends ApiObject> = readonly [State<T>, WatcherEvent<T>?]
  * Guarantees
  * - One `replaced` with all objects, then every change exactly once, in rising versions. After a disconnect it resumes
  *   from the last version; if the server has compacted the history, another complete `replaced` follows.
- * - No error ends it, neither an unreachable server nor an undecodable frame. It ends when aborted.
+ * - No error ends it, neither an unreachable server nor an undecodable frame. It ends when aborted. Only if the name lacks the
+ *   namespace of a namespaced kind, `events` throws at once, because no request can be made.
  *
  * Assumptions
  * - The transport detects dead connections, as `HttpTransport` does.
@@ -187,7 +189,10 @@ export class Watcher<T extends ApiObject = ApiObject> {
     return { ...this.#counts }
   }
 
-  /** Watches until `signal` is aborted or the iteration is left. */
+  /**
+   * Watches until `signal` is aborted or the iteration is left.
+   * @throws TypeError if the name lacks a namespace that the kind needs.
+   */
   async *events(signal: AbortSignal): AsyncGenerator<WatcherEvent<T>, void> {
     let state: State<T> = { phase: 'empty' }
     try {
@@ -229,7 +234,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
         version: resumedFrom,
       })
     } catch (error) {
-      if (signal.aborted) throw error
+      if (signal.aborted || error instanceof AddressError) throw error
       return this.#retreat(isExpired(error) ? { phase: 'empty' } : state, error, signal)
     }
     this.#counts.opened++
