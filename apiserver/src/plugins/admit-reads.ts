@@ -3,8 +3,11 @@ import {
   type AdmitListOptions,
   type ApiObject,
   type DeepReadonly,
+  type KeysOf,
   type ListedModel,
   type ObjectKey,
+  refuseBareName,
+  refuseUnknownKeys,
   splitObjectKey,
 } from '@setpoint/controller-runtime/api'
 import type { Entry, LogFollower, ModelCache } from '../cache/index.ts'
@@ -18,6 +21,9 @@ export const admitDefaults = Object.freeze({
   /** Bytes of them. To decode these takes some 20 ms, in which the server does nothing else. */
   bytes: 2 * 1024 * 1024,
 })
+
+const listKeys: KeysOf<AdmitListOptions> = { namespace: true, index: true }
+const indexKeys: KeysOf<AdmitListOptions['index'] & object> = { name: true, value: true }
 
 interface AdmitReadsParts {
   readonly models: ModelRegistry
@@ -38,6 +44,7 @@ export class AdmitReads implements AdmitLister {
 
   get<T extends ApiObject>(model: ListedModel<T>, key: ObjectKey): DeepReadonly<T> | undefined
   get(model: ListedModel, key: ObjectKey): unknown {
+    refuseBareName(model, key)
     const { namespace, name } =
       model.scope === 'Namespaced' ? splitObjectKey(key) : { namespace: undefined, name: key }
     const cache = this.#cacheOf(model, 'get', namespace, name)
@@ -47,7 +54,10 @@ export class AdmitReads implements AdmitLister {
   }
 
   list<T extends ApiObject>(model: ListedModel<T>, options?: AdmitListOptions): readonly DeepReadonly<T>[]
-  list(model: ListedModel, { namespace, index }: AdmitListOptions = {}): readonly unknown[] {
+  list(model: ListedModel, options: AdmitListOptions = {}): readonly unknown[] {
+    refuseUnknownKeys(options, listKeys, 'the options of list')
+    const { namespace, index } = options
+    if (index !== undefined) refuseUnknownKeys(index, indexKeys, 'index of list')
     const cache = this.#cacheOf(model, 'list', namespace, undefined)
     const { indexes } = cache.served
     const terms: { readonly position: number; readonly value: string }[] = []

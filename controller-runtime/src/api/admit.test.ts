@@ -80,9 +80,22 @@ const probes: Readonly<Record<string, (lister: AdmitLister) => string>> = {
   many: lister => String(lister.list(ConfigMap, { namespace: 'a' }).length),
   index: lister => names(lister.list(Database, { index: { name: 'spec.size', value: '1' } })),
   unserved: lister => names(lister.list({ ...Team, group: 'other.example.com' })),
+  bareName: lister => refusalOf(() => lister.get(Database, 'three')),
+  misspelled: lister => {
+    const options = { namespce: 'a' }
+    return refusalOf(() => lister.list(Database, options))
+  },
   throws: () => {
     throw new Error('a fault')
   },
+}
+
+function refusalOf(read: () => unknown): string {
+  try {
+    return `returned ${JSON.stringify(read())}`
+  } catch (error) {
+    return String(error)
+  }
 }
 
 let server: TestServer
@@ -163,6 +176,16 @@ describe('the lister of admit', () => {
     await expect(ask(what)).rejects.toMatchObject({
       details: { causes: [{ field: 'spec', message: found }] },
     })
+  })
+
+  test.each([
+    [
+      'bareName',
+      'TypeError: databases.demo.example.com are in namespaces: give the key <namespace>/<name> instead of "three"',
+    ],
+    ['misspelled', 'TypeError: unknown key namespce in the options of list, did you mean namespace?'],
+  ])('refuses what it would otherwise ignore: %s', async (what, message) => {
+    await expect(ask(what)).rejects.toMatchObject({ details: { causes: [{ field: 'spec', message }] } })
   })
 
   test.each(['index', 'unserved', 'throws'])('that fails is a fault of the plugin: %s', async what => {

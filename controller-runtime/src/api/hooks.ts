@@ -73,9 +73,9 @@ export interface AdmitListOptions {
  * none of those that are under way. One run of `admit` may read 1,000 objects and 2 MiB of them.
  */
 export interface AdmitLister {
-  /** @throws Error past the bound, for a kind that is not served, and without the permission `get` */
+  /** @throws Error past the bound, for a kind that is not served, for a name without the namespace that the kind needs, and without the permission `get` */
   get<T extends ApiObject>(model: ListedModel<T>, key: ObjectKey): DeepReadonly<T> | undefined
-  /** @throws Error past the bound, for a kind or index that is not served, and without the permission `list` */
+  /** @throws Error past the bound, for unknown options, for a kind or index that is not served, and without the permission `list` */
   list<T extends ApiObject>(model: ListedModel<T>, options?: AdmitListOptions): readonly DeepReadonly<T>[]
 }
 

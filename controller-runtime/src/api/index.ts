@@ -10,6 +10,7 @@ export {
   defineAction,
   type NoInput,
 } from './action.ts'
+export { refuseBareName } from './bare-name.ts'
 export type { DeepMutable, DeepReadonly } from './deep-readonly.ts'
 export { defaultIndexNames } from './default-indexes.ts'
 export { errorMessage } from './error-message.ts'

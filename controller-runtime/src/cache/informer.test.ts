@@ -5,6 +5,7 @@ import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import type { ObjectOf } from '../api/model.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
+import { Lease } from '../kinds/lease.ts'
 import type { InformerHandler } from './delivery.ts'
 import { Informer } from './informer.ts'
 
@@ -54,6 +55,20 @@ describe('the copy', () => {
     await client.delete(Gadget, 'a')
     await eventually(() => informer.size === 1 && informer.get('b')?.spec.size === 2)
     expect(informer.get('a')).toBeUndefined()
+  })
+
+  test('refuses a name without its namespace, and options of list', async () => {
+    const { client, informer } = setUp()
+    const leases = new Informer(Lease, { client })
+    expect(() => leases.get('a')).toThrow(
+      new TypeError(
+        'leases.coordination.k8s.io are in namespaces: give the key <namespace>/<name> instead of "a"',
+      ),
+    )
+    expect(leases.get('default/a')).toBeUndefined()
+    expect(informer.get('a')).toBeUndefined()
+    const list: (options?: object) => unknown = leases.list.bind(leases)
+    expect(() => list({ namespace: 'a' })).toThrow(/takes no options: use byIndex/)
   })
 
   test('is frozen at any depth', async () => {

@@ -1,3 +1,4 @@
+import { refuseBareName } from '../api/bare-name.ts'
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { groupResource } from '../api/group-resource.ts'
 import type { IndexDeclaration } from '../api/index-spec.ts'
@@ -56,8 +57,12 @@ export interface HandlerRegistration {
 
 /** Read access to an informer's objects. Each call reads one state of the store. Objects are frozen. */
 export interface Lister<T extends ApiObject = ApiObject> {
-  /** @param key the name, or `<namespace>/<name>` for a namespaced kind */
+  /**
+   * @param key the name, or `<namespace>/<name>` for a namespaced kind
+   * @throws TypeError for a name alone of a namespaced kind
+   */
   get(key: ObjectKey): DeepReadonly<T> | undefined
+  /** Returns all objects. @throws TypeError for an argument: the lister of `admit` has options, this one has none. */
   list(): readonly DeepReadonly<T>[]
   /**
    * Returns the objects with the given value in an index: one of the model, a default one (such as `metadata.labels` with
@@ -144,10 +149,16 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   }
 
   get(key: ObjectKey): DeepReadonly<T> | undefined {
-    return asFrozen(this.#store.get(key))
+    const object = this.#store.get(key)
+    if (object === undefined) refuseBareName(this.model, key)
+    return asFrozen(object)
   }
 
-  list(): readonly DeepReadonly<T>[] {
+  list(...given: readonly never[]): readonly DeepReadonly<T>[] {
+    if (given.length > 0)
+      throw new TypeError(
+        `list of a cache of ${this.model.plural} takes no options: use byIndex, such as byIndex('metadata.namespace', namespace)`,
+      )
     return asFrozen(this.#store.list())
   }
 
