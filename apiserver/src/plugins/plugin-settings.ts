@@ -11,6 +11,8 @@ export interface SettingsSources {
   readonly env: Readonly<Record<string, string | undefined>>
   /** `plugins` of the configuration file, with scalars as texts: the settings of each plugin by name. */
   readonly config: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  /** Says how to set a missing setting. Default: by its variable or in the configuration file. */
+  readonly remedyOf?: (key: string) => string
 }
 
 /** The settings of a plugin are invalid. The message names settings and their sources, and no secret. */
@@ -44,7 +46,7 @@ function environmentPrefix(plugin: string): string {
  */
 export function readSettings(
   { name, settings: schema }: Plugin,
-  { env, config }: SettingsSources,
+  { env, config, remedyOf }: SettingsSources,
   others: readonly string[],
 ): Readonly<Record<string, unknown>> {
   const properties = schema?.properties ?? {}
@@ -77,13 +79,15 @@ export function readSettings(
   }
   if (schema !== undefined) {
     const placeOf = (key: string) => {
+      const known = origins.get(key) ?? remedyOf?.(key)
+      if (known !== undefined) return known
       const [variable, place] = [`${prefix}${environmentKey(key)}`, `plugins.${name}.${key}`]
       const property = Object.hasOwn(properties, key) ? properties[key] : undefined
       const inFile =
         property !== undefined && hasSecret(property)
           ? `, or ${variable}_FILE or ${place}${fileSuffix} to the path of a file with it`
           : ''
-      return origins.get(key) ?? `set ${variable} or ${place}${inFile}`
+      return `set ${variable} or ${place}${inFile}`
     }
     problems.push(...check(values, schema, placeOf))
   }

@@ -147,7 +147,8 @@ function registerModels(rooms: ServerRooms, options: OpenTestServerOptions): Ser
 }
 
 function settingsOf(plugin: Plugin, config: PluginSettingsOfTest): Readonly<Record<string, unknown>> {
-  return readSettings(plugin, { env: {}, config }, [])
+  const remedyOf = (key: string) => `give settings: { ${JSON.stringify(plugin.name)}: { ${key} } }`
+  return readSettings(plugin, { env: {}, config, remedyOf }, [])
 }
 
 function actorOf({ authorizer, callers }: ServerRooms, { name }: Plugin): PluginActor {

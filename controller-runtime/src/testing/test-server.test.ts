@@ -141,6 +141,23 @@ test('a plugin gets the settings of the test with their defaults, and invalid on
   await expect(other).rejects.toThrow('word must be a string')
 })
 
+test('a missing setting is named with where a test gives it, and settings of no plugin are refused', async () => {
+  const settings = {
+    type: 'object',
+    required: ['pepper'],
+    properties: { pepper: { type: 'string' } },
+  } as const
+  const plugins = [definePlugin({ name: 'mailboxes', settings })]
+  await expect(startTestServer({ plugins })).rejects.toThrow(
+    'its settings are invalid: pepper is required (give settings: { "mailboxes": { pepper } })',
+  )
+  await expect(startTestServer({ plugins, settings: { mailbox: { pepper: 'a' } } })).rejects.toThrow(
+    new TypeError(
+      'unknown key mailbox in settings of startTestServer, which has them by plugin, did you mean mailboxes?',
+    ),
+  )
+})
+
 test('dependents of a deleted owner are deleted', async () => {
   await using server = await startTestServer({ models: [Gadget] })
   const { client } = server

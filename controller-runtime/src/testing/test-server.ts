@@ -86,7 +86,7 @@ export class TestServerMissingError extends Error {
  *     await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
  *
  * @throws TestServerMissingError if `@setpoint/apiserver` is installed neither with the SDK nor in the current project.
- * @throws TypeError for an unknown option, and for models that every server has, such as `Secret`.
+ * @throws TypeError for an unknown option, for settings of a plugin that is not among `plugins`, and for models that every server has, such as `Secret`.
  * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice; for invalid settings, and
  *   as the `setup` of a plugin.
  */
@@ -94,6 +94,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   refuseUnknownKeys(options, serverKeys, 'the options of startTestServer')
   if (options.etcd !== undefined) refuseUnknownKeys(options.etcd, etcdKeys, 'etcd of startTestServer')
   const { plugins = [], models = [], settings = {}, etcd, collector = true, log = silentLogger } = options
+  const names = Object.fromEntries(plugins.map(({ name }) => [name, true] as const))
+  refuseUnknownKeys(settings, names, 'settings of startTestServer, which has them by plugin')
   refuseBuiltInKinds(models, 'startTestServer')
   const open = await findServer()
   const server = await open({ plugins, models, settings, collector, log, etcd })
