@@ -35,6 +35,7 @@ export {
   defineAction,
   defineModel,
   type FromSchema,
+  type HookViolation,
   type Model,
   ModelError,
   type ModelVersion,
@@ -50,6 +51,7 @@ export {
   type Schema,
   singleValueIndex,
   type UserInfo,
+  type ViolationReason,
   type WatchEvent,
 } from './api/index.ts'
 
