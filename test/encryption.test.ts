@@ -283,6 +283,47 @@ describe.each(bothStores)('on the %s store', store => {
   })
 })
 
+it.each(bothStores)('lost signing keys on %s are reported, and dropped only on demand', async store => {
+  if (store === 'etcd') etcd = await startEtcd({ unsafeNoFsync: true })
+  await configure(aes('one'))
+  const accounts = '/api/v1/namespaces/default/serviceaccounts'
+  const request = (api: Api) =>
+    api.post(`${accounts}/a/token`, {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: {},
+    })
+  const first = await start()
+  await first.api.post(accounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'a' } })
+  expect(await request(first.api)).toMatchObject({ status: 201 })
+  await stop(first.server)
+
+  await configure(aes('two'))
+  const { api, server } = await start()
+  await expect
+    .poll(async () => (await api.get('/readyz?verbose')).text)
+    .toContain('[+]objects some cannot be read; the signing keys of service accounts\n')
+  expect((await api.get('/metrics')).text).toContain(
+    'setpoint_cache_unreadable_objects{resource="service-account-keys"} 1\n',
+  )
+  expect(refusalOf(await request(api), 503).message).toContain('the keys of service accounts cannot be read')
+  if (store === 'embedded') await stop(server)
+  const check = (...args: string[]) => runProgram(['check', ...args, ...storeFlags()])
+  const problem =
+    /^signing keys that cannot be decrypted authentication\/service-account-keys: it is encrypted/m
+  const withFile = ['--encryption-provider-config', file]
+  // Without the file, its key may well be there.
+  for (const args of [['--repair', '--drop-signing-keys'], withFile, ['--repair', ...withFile]])
+    expect(await check(...args)).toMatchObject({ code: 1, stdout: expect.stringMatching(problem) })
+  expect((await check(...withFile)).stdout).toContain('let --repair --drop-signing-keys remove them')
+  const dropped = await check('--repair', '--drop-signing-keys', ...withFile)
+  expect(dropped).toMatchObject({ code: 0, stdout: expect.stringContaining(' (repaired)\n') })
+  expect(await check(...withFile)).toMatchObject({ code: 0, stdout: expect.stringContaining('No problems.') })
+  const again = store === 'embedded' ? (await start()).api : api
+  expect(await request(again)).toMatchObject({ status: 201 })
+  expect((await again.get('/readyz?verbose')).text).not.toContain('cannot be read')
+})
+
 it.each(bothStores)('a rewrite on %s that was killed is run again, and leaves a sound store', async store => {
   if (store === 'etcd') etcd = await startEtcd({ unsafeNoFsync: true })
   const plain = await start([])

@@ -2,7 +2,7 @@ import {
   authenticationReviews,
   BoundObjects,
   ServiceAccountTokens,
-  SigningKeys,
+  type SigningKeys,
   serviceAccountIssuer,
   tokenRequest,
 } from '../kubernetes/index.ts'
@@ -32,8 +32,9 @@ export interface ServerAuthentication {
 }
 
 interface Parts {
-  readonly rooms: Pick<ServerRooms, 'storage' | 'models' | 'registry' | 'follower' | 'gate'>
+  readonly rooms: Pick<ServerRooms, 'models' | 'registry' | 'follower' | 'gate'>
   readonly metrics: Pick<Metrics, 'registry'>
+  readonly signingKeys: SigningKeys
   readonly files: WatchedFiles
   readonly log: Logger
 }
@@ -41,15 +42,15 @@ interface Parts {
 /** Assembles the configured ways to authenticate, with their metrics, and serves the reviews of authentication. */
 export function authenticate(
   options: AuthenticationOptions | undefined,
-  { rooms, metrics, files, log }: Parts,
+  { rooms, metrics, signingKeys, files, log }: Parts,
 ): ServerAuthentication {
   const { tokenFile, clientCa, oidc = [] } = options ?? {}
-  const { storage, models } = rooms
+  const { models } = rooms
   const counts = new AuthenticationCounts()
   const file = tokenFile && new TokenFile({ ...tokenFile, files, log })
   const issuers = oidc.map(each => new OidcIssuer(each, { log }))
   const accounts = new ServiceAccountTokens({
-    keys: new SigningKeys(storage),
+    keys: signingKeys,
     objects: new BoundObjects(rooms),
   })
   const audience = serviceAccountIssuer

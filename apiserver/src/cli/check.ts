@@ -9,7 +9,8 @@ import { countOf, ProgressLine } from './progress-line.ts'
  * Checks a store, and prints what it finds as it finds it. The exit code is 1 if problems are left.
  * @throws the errors of the store
  */
-export async function check({ store, encryption, repair, output }: CheckOptions): Promise<void> {
+export async function check(options: CheckOptions): Promise<void> {
+  const { store, encryption, repair, dropSigningKeys, output } = options
   const progress = new ProgressLine()
   const signal = interruption()
   const report = await withStore(
@@ -18,6 +19,7 @@ export async function check({ store, encryption, repair, output }: CheckOptions)
       checkStore({
         storage,
         repair,
+        dropSigningKeys,
         signal,
         onFinding: finding => {
           progress.clear()

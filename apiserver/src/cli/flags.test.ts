@@ -917,7 +917,9 @@ it('reads the commands about the store with the flags and variables of the serve
   const read = (args: string[], env: Env = {}) => parseCommandLine(args, env)
   const env = { SETPOINT_ETCD_ENDPOINTS: 'a:1', SETPOINT_ETCD_PREFIX: '/p', SETPOINT_ROLE: 'apiserver' }
   const store = { kind: 'etcd', endpoints: ['http://a:1'], prefix: '/p' }
-  expect(read(['check'], env)).toMatchObject({ options: { store, repair: false, output: 'text' } })
+  expect(read(['check'], env)).toMatchObject({
+    options: { store, repair: false, dropSigningKeys: false, output: 'text' },
+  })
   // A switch takes no value, so the group after it is the group.
   expect(read(['purge', '--yes', 'a.example.com', '--data-dir', '/d'])).toMatchObject({
     options: { store: { kind: 'embedded', dataDir: '/d' }, group: 'a.example.com', yes: true, dryRun: false },

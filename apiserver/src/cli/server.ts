@@ -3,6 +3,7 @@ import { Collector, createManager, type Logger, type Manager } from '@setpoint/c
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck, UnreadableObjects } from '../cache/index.ts'
 import { ApiServer, Health, watchLimitsWithin } from '../http/index.ts'
+import { SigningKeys } from '../kubernetes/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import {
   describeAudit,
@@ -100,14 +101,15 @@ export async function startServer(
   })
   const { follower, models, hub, routes, api, queues, authorizer } = rooms
   const consistency = new ConsistencyCheck({ storage, follower, log })
-  const unreadable = new UnreadableObjects({ storage, follower, log })
+  const signingKeys = new SigningKeys(storage)
+  const unreadable = new UnreadableObjects({ storage, follower, signingKeys, log })
   if (encryption !== undefined && options.encryption !== undefined)
     await reloadEncryption(encryption, options.encryption, {
       files,
       log,
       reloaded: () => void unreadable.retry(stopping.signal),
     })
-  const metrics = new Metrics({ models, follower, hub, consistency })
+  const metrics = new Metrics({ models, follower, hub, consistency, signingKeys })
   describeLog(metrics.registry, losses)
   describeQueues(metrics.registry, queues)
   describeSpace(metrics.registry, space)
@@ -131,7 +133,13 @@ export async function startServer(
     certificates: validity,
     health,
   })
-  const { access, issuer, clients } = authenticate(options.authentication, { rooms, metrics, files, log })
+  const { access, issuer, clients } = authenticate(options.authentication, {
+    rooms,
+    metrics,
+    signingKeys,
+    files,
+    log,
+  })
   const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
     models,

@@ -13,6 +13,8 @@ interface MetricSources {
   readonly hub: WatchHub
   /** Absent if the caches are not compared with the store. */
   readonly consistency?: Pick<ConsistencyCheck, 'countsOf'>
+  /** The keys that sign tokens of service accounts. Absent if they are not checked. */
+  readonly signingKeys?: { readonly isReadable: boolean }
 }
 
 const pluginPhases = ['Starting', 'Started', 'Failed', 'Disabled'] as const
@@ -125,7 +127,7 @@ export class Metrics {
     )
   }
 
-  #describeCaches({ models, follower }: MetricSources): void {
+  #describeCaches({ models, follower, signingKeys }: MetricSources): void {
     this.#scraped.gauge(
       'apiserver_resource_objects',
       'Objects in the cache of a served kind.',
@@ -146,6 +148,8 @@ export class Metrics {
           const cache = follower.cacheOf(served)
           if (cache !== undefined) yield [cache.unreadable.size, served.title]
         }
+        // They are no object, but are lost with the key of `secrets`, and an alert should say so.
+        if (signingKeys !== undefined) yield [signingKeys.isReadable ? 0 : 1, 'service-account-keys']
       },
     )
     this.#scraped.gauge(

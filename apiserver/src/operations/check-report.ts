@@ -27,7 +27,10 @@ export const problems = Object.freeze({
   'orphaned reservation': '--repair removes it',
   'malformed reservation': '--repair removes it',
   'orphaned migration': '--repair removes it',
-  'malformed signing keys': 'restore a backup: tokens of service accounts are refused',
+  'malformed signing keys':
+    'tokens of service accounts are refused: restore a backup, or let --repair --drop-signing-keys remove them, which makes every token issued so far invalid',
+  'signing keys that cannot be decrypted':
+    'give --encryption-provider-config with their key, or if it is lost for ever, let --repair --drop-signing-keys remove them, which makes every token of a service account issued so far invalid',
   'unknown key': 'find out which program has written it; Setpoint does not use it',
 })
 

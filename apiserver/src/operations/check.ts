@@ -19,6 +19,8 @@ interface CheckOptions {
   readonly storage: Storage
   /** True to repair what can be repaired without losing anything. */
   readonly repair: boolean
+  /** True if a repair also removes signing keys of service accounts that cannot be read. */
+  readonly dropSigningKeys: boolean
   readonly signal: AbortSignal
   /** Called with each of the first findings. */
   readonly onFinding?: (finding: Finding) => void
@@ -43,9 +45,9 @@ export async function checkStore(options: CheckOptions): Promise<CheckReport> {
   return check.report()
 }
 
-/** The keys that are not below a prefix. `tip` and `fence` of etcd are not listed. */
 const signingKeys = 'authentication/service-account-keys'
-const single: ReadonlySet<string> = new Set(['compaction', formatKey, signingKeys])
+/** The other keys that are not below a prefix. `tip` and `fence` of etcd are not listed. */
+const single: ReadonlySet<string> = new Set(['compaction', formatKey])
 
 /** The kind of the key before, and its namespace, whose existence has been checked. */
 interface Place {
@@ -57,6 +59,7 @@ class StoreCheck {
   readonly #storage: Storage
   readonly #signal: AbortSignal
   readonly #repair: boolean
+  readonly #dropSigningKeys: boolean
   readonly #findings: Findings
   readonly #reservationCheck: ReservationCheck
   readonly #yielder = new Yielder(systemClock)
@@ -67,10 +70,11 @@ class StoreCheck {
   #objects = 0
   #reservations = 0
 
-  constructor({ storage, repair, signal, onFinding }: CheckOptions) {
+  constructor({ storage, repair, dropSigningKeys, signal, onFinding }: CheckOptions) {
     this.#storage = storage
     this.#signal = signal
     this.#repair = repair
+    this.#dropSigningKeys = dropSigningKeys
     this.#findings = new Findings(onFinding ?? (() => {}))
     this.#reservationCheck = new ReservationCheck({ storage, repair, signal, findings: this.#findings })
   }
@@ -96,8 +100,8 @@ class StoreCheck {
       else if (key.startsWith(reservationsPrefix)) reservations.push(pair)
       else if (key.startsWith(recordsPrefix)) this.#record(pair)
       else if (key.startsWith(migrationsPrefix)) await this.#migration(pair)
-      else if (single.has(key)) this.#signingKeys(pair)
-      else this.#findings.add('unknown key', key, 'no part of Setpoint writes it')
+      else if (key === signingKeys) await this.#signingKeys(pair)
+      else if (!single.has(key)) this.#findings.add('unknown key', key, 'no part of Setpoint writes it')
       const pause = this.#yielder.pause()
       if (pause !== undefined) await pause
     }
@@ -116,30 +120,28 @@ class StoreCheck {
   async #migration({ key, modRevision }: KeyValue): Promise<void> {
     const record = recordsPrefix + key.slice(migrationsPrefix.length)
     if ((await this.#storage.get(record, { signal: this.#signal })).pair !== undefined) return
-    const repaired =
-      this.#repair &&
-      (
-        await this.#storage.transact(
-          { compares: [{ key, modRevision }], onSuccess: [{ type: 'delete', key }] },
-          { signal: this.#signal },
-        )
-      ).succeeded
+    const repaired = this.#repair && (await this.#remove({ key, modRevision }))
     this.#findings.add('orphaned migration', key, 'its kind has no record', repaired)
   }
 
-  #signingKeys(pair: KeyValue): void {
-    const { key, value } = pair
-    if (key !== signingKeys) return
+  /** Servers make new keys when there are none. */
+  async #signingKeys(pair: KeyValue): Promise<void> {
+    const { key, value, failure } = pair
     const sealed = undecrypted(pair)
-    if (sealed !== undefined) {
-      this.#findings.add('object that cannot be decrypted', key, `it ${sealed.message}`)
-      return
-    }
-    try {
-      JSON.parse(value.toString())
-    } catch {
-      this.#findings.add('malformed signing keys', key, 'its JSON does not parse')
-    }
+    if (sealed === undefined && isList(value)) return
+    // Without the configuration a value is sealed, and has no failure: its key may well be there.
+    const isLost = sealed === undefined || failure !== undefined
+    const repaired = this.#repair && this.#dropSigningKeys && isLost && (await this.#remove(pair))
+    if (sealed === undefined)
+      this.#findings.add('malformed signing keys', key, 'it is not a list in JSON', repaired)
+    else this.#findings.add('signing keys that cannot be decrypted', key, `it ${sealed.message}`, repaired)
+  }
+
+  /** Returns false if the key has been written since. */
+  async #remove({ key, modRevision }: Pick<KeyValue, 'key' | 'modRevision'>): Promise<boolean> {
+    const compares = [{ key, modRevision }]
+    const removal = { compares, onSuccess: [{ type: 'delete' as const, key }] }
+    return (await this.#storage.transact(removal, { signal: this.#signal })).succeeded
   }
 
   /** Returns the unique values that the object has recorded. */
@@ -215,5 +217,13 @@ class StoreCheck {
       key,
       `it is stored in ${now}, not in ${all.join(' or ')}`,
     )
+  }
+}
+
+function isList(value: Buffer): boolean {
+  try {
+    return Array.isArray(JSON.parse(value.toString()))
+  } catch {
+    return false
   }
 }

@@ -306,6 +306,23 @@ describe('the token of a service account', () => {
     expect(ids).not.toContain(keyOf(before))
   })
 
+  it('of a key that was removed from the store is refused after the next check, and malformed keys are noticed', async () => {
+    const keys = new SigningKeys(storage)
+    const { id } = await keys.current()
+    const key = 'authentication/service-account-keys'
+    await storage.transact({ compares: [], onSuccess: [{ type: 'delete', key }] })
+    expect(await keys.find(id)).toBeDefined()
+    await keys.check()
+    expect(await keys.find(id)).toBeUndefined()
+    expect(keys.isReadable).toBe(true)
+    await storage.transact({ compares: [], onSuccess: [{ type: 'put', key, value: Buffer.from('cut') }] })
+    await keys.check()
+    expect(keys.isReadable).toBe(false)
+    await storage.transact({ compares: [], onSuccess: [{ type: 'delete', key }] })
+    await keys.check()
+    expect(keys.isReadable).toBe(true)
+  })
+
   it('of a key that no server has is refused', async () => {
     const { privateKey } = await generateKeyPair('ES256')
     const forged = await new SignJWT(decodeJwt(await one.token('robot')))

@@ -7,6 +7,7 @@ import {
 } from 'node:crypto'
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import { ApiError, isRecord, zeroRevision } from '@setpoint/controller-runtime/api'
+import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import { withApiErrors } from '../../registry/index.ts'
 import { type KeyValue, type Storage, undecrypted } from '../../storage/index.ts'
 
@@ -49,6 +50,7 @@ export class SigningKeys {
   #reading: Promise<void> | undefined
   /** The read that begins when the present one has ended. */
   #next: Promise<void> | undefined
+  #isReadable = true
 
   constructor(storage: Storage, clock: Clock = systemClock) {
     this.#storage = storage
@@ -90,6 +92,17 @@ export class SigningKeys {
     return this.#keys.find(key => key.id === id)
   }
 
+  /** False if the latest read has found keys that cannot be decrypted, or are malformed. */
+  get isReadable(): boolean {
+    return this.#isReadable
+  }
+
+  /** Reads the keys, so that `isReadable` is known before a token needs them, and removed keys are forgotten. Never rejects. */
+  check(): Promise<void> {
+    // The store reports its outages itself.
+    return this.#readAfresh().catch(() => {})
+  }
+
   /** A read that is under way may be older than the newest key. */
   #readAfresh(): Promise<void> {
     this.#next ??= (this.#reading ?? Promise.resolve()).catch(() => {}).then(() => this.#read())
@@ -103,9 +116,11 @@ export class SigningKeys {
   }
 
   #see(pair: KeyValue | undefined): void {
+    this.#isReadable = false
     const failure = pair && undecrypted(pair)
     if (failure !== undefined) throw undecryptable(failure)
     this.#keys = pair === undefined ? [] : decode(pair.value)
+    this.#isReadable = true
   }
 
   /** Returns the newest key that has been announced, or the first one. Undefined if a new one must be made. */
@@ -133,7 +148,7 @@ export class SigningKeys {
 /** Tokens cannot be checked until the key is back. New keys would make every token invalid. */
 function undecryptable(cause: Error): ApiError {
   const message = `the keys of service accounts cannot be read: their stored value ${cause.message}`
-  return new ApiError('ServiceUnavailable', message, undefined, { cause })
+  return new ApiError('ServiceUnavailable', message, { retryAfterSeconds }, { cause })
 }
 
 function makeKey(createdAt: number): SigningKey {
