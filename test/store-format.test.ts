@@ -1,7 +1,7 @@
-import { mkdtemp, rm, truncate } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { openEmbeddedStorage } from '../apiserver/src/storage/embedded/index.ts'
 import { openEtcdStorage } from '../apiserver/src/storage/etcd/index.ts'
 import { formatKey, type Storage } from '../apiserver/src/storage/index.ts'
@@ -79,6 +79,47 @@ describe.each(bothStores)('a %s store', store => {
       expect(await api.get('/api/v1/namespaces/default')).toMatchObject({ status: 503 })
       await running.kill()
     })
+})
+
+it('a prefix of etcd without a store is an error, and one whose store has no format is not', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'setpoint-prefix-'))
+  const etcd = await startEtcd({ unsafeNoFsync: true })
+  onTestFinished(async () => {
+    await etcd.stop()
+    await rm(folder, { recursive: true })
+  })
+  const place = ['--etcd-endpoints', etcd.endpoint, '--etcd-prefix']
+  const encryption = join(folder, 'encryption.yaml')
+  const rule = { resources: ['secrets'], providers: [{ identity: {} }] }
+  const head = { apiVersion: 'apiserver.config.k8s.io/v1', kind: 'EncryptionConfiguration' }
+  await writeFile(encryption, JSON.stringify({ ...head, resources: [rule] }))
+  const commands = [
+    ['backup', join(folder, 'a.backup')],
+    ['check'],
+    ['reencrypt', '--encryption-provider-config', encryption],
+    ['purge', 'a.example.com', '--yes'],
+  ]
+  for (const command of commands)
+    expect(await runProgram([...command, ...place, '/nix'])).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^setpoint: \/nix in etcd at \S+ has no store: is it the --etcd-prefix of the servers\?\n$/,
+      ),
+    })
+  expect(await readdir(folder)).toEqual(['encryption.yaml'])
+
+  const server = await startSharedServer({ store: 'etcd', etcd, etcdPrefix: '/old' })
+  await server.stop()
+  const storage = await openEtcdStorage({ endpoints: [etcd.endpoint], prefix: '/old' })
+  await storage.transact({ compares: [], onSuccess: [{ type: 'delete', key: formatKey }] })
+  await storage.close()
+  for (const command of commands)
+    expect(await runProgram([...command, ...place, '/old'])).toMatchObject({ code: 0 })
+  // A restore begins with nothing.
+  const restored = await runProgram(['restore', join(folder, 'a.backup'), '--dry-run', ...place, '/new'])
+  expect(restored).toMatchObject({ code: 0, stdout: expect.stringContaining('would write ') })
 })
 
 it('a store that was truncated to nothing is an error with the remedy, not a new store', async () => {

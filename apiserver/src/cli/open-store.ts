@@ -9,17 +9,27 @@ import type { EtcdStoreOptions, StoreOptions } from './flags-store.ts'
 
 /**
  * Opens the store that servers have written. Never creates one.
- * @throws StoreLockedError if a server has the embedded store open; StoreFolderError; StoreFormatError
+ * @param mayBeEmpty true if a prefix of etcd without keys is no error
+ * @throws StoreLockedError if a server has the embedded store open; StoreFolderError; StoreFormatError; Error if etcd has nothing
+ *   below the prefix
  */
-export async function openStore(store: StoreOptions): Promise<Storage> {
+export async function openStore(store: StoreOptions, { mayBeEmpty = false } = {}): Promise<Storage> {
   const storage = await open(store)
   try {
-    await checkFormat(storage, programVersion())
+    const hasFormat = await checkFormat(storage, programVersion())
+    if (store.kind === 'etcd' && !hasFormat && !mayBeEmpty) await refuseEmpty(storage, store)
     return storage
   } catch (error) {
     await storage.close()
     throw error
   }
+}
+
+/** Stores from before the format was recorded have other keys. @throws Error */
+async function refuseEmpty(storage: Storage, store: StoreOptions): Promise<void> {
+  const { pairs } = await storage.list('', { limit: 1, keysOnly: true })
+  if (pairs.length === 0)
+    throw new Error(`${describeStore(store)} has no store: is it the --etcd-prefix of the servers?`)
 }
 
 /**

@@ -109,7 +109,7 @@ async function keysOf(store: StoreOptions): Promise<number> {
     checkReplaced(store.dataDir)
     if (!holdsStore(store.dataDir)) return 0
   }
-  const storage = await openStore(store)
+  const storage = await openStore(store, { mayBeEmpty: true })
   try {
     return await countKeys(storage)
   } finally {
