@@ -272,6 +272,12 @@ describe.each(bothStores)('on the %s store', store => {
     expect((await api.get('/readyz?verbose')).text).toContain(
       '[+]objects some cannot be read; 1 items.items.example.com',
     )
+    expect(await runProgram(['status', '--server', server.url])).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining(
+        `Not well: ${server.url} cannot read some of what is stored: 1 items.items.example.com\n`,
+      ),
+    })
     expect(await reencrypt().then(({ code }) => code)).toBe(1)
 
     const watch = await Watch.open(server.url, items.path)

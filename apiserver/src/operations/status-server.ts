@@ -108,13 +108,17 @@ export function refusalOf(url: string, path: string, { status, body }: Transport
   return `${url} responded to ${path} with ${status}${typeof message === 'string' ? `: ${message}` : ''}`
 }
 
-/** The lines `[-]store failed: reason` and `[+]space nearly full; details` of `/readyz?verbose`. */
+/** The lines `[-]store failed: reason`, `[+]space nearly full; details` and `[+]objects some cannot be read; details`. */
 function problemsOfChecks(url: string, response: TransportResponse): string[] {
   const problems = [...response.body.matchAll(/^\[-\](\S+) failed: (.*)$/gm)].map(
     ([, name, reason]) => `${url} is not ready: ${name}: ${reason}`,
   )
   for (const [, state = ''] of response.body.matchAll(/^\[\+\]space (.*)$/gm))
     if (state !== 'ok') problems.push(`the store is ${state.replace(';', ':')}`)
+  for (const [, state = ''] of response.body.matchAll(/^\[\+\]objects (.*)$/gm))
+    problems.push(
+      `${url} cannot read some of what is stored${state.replace('some cannot be read', '').replace(';', ':')}`,
+    )
   if (problems.length === 0 && response.status !== 200) problems.push(refusalOf(url, '/readyz', response))
   return problems
 }
