@@ -1,8 +1,10 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { Api, objectOf } from './support/api.ts'
 import { makeCertificates } from './support/certificates.ts'
 import { fieldsOf } from './support/json.ts'
+import { pluginsPath } from './support/kinds.ts'
 import { type Exit, runProgram, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
 import { copyFixture, startSharedWorld } from './support/worlds.ts'
@@ -43,7 +45,10 @@ it('says that a healthy server is well, with its store and plugins', async () =>
       full: false,
     },
     plugins: [
-      { name: 'items', phase: 'Started', version: '1.0.0', message: 'its kinds are served', problems: [] },
+      {
+        ...{ name: 'items', phase: 'Started', version: '1.0.0', message: 'its kinds are served' },
+        ...{ reloadFailure: null, problems: [] },
+      },
     ],
     certificates: [],
   })
@@ -52,6 +57,19 @@ it('says that a healthy server is well, with its store and plugins', async () =>
   const text = await status(['--server', server.url])
   expect(text).toMatchObject({ code: 0, stdout: expect.stringMatching(/^All is well\.\n\nSERVER +VERSION/) })
   expect(text.stdout).toMatch(/^items +Started +\S+ +0$/m)
+
+  // The code that runs is not what the next start finds.
+  await writeFile(join(plugin, 'index.js'), 'export default {')
+  const api = new Api(server.url)
+  const metric = async () =>
+    /reload_failed\{plugin="items"\} (\d)/.exec((await api.get('/metrics')).text)?.[1]
+  expect(await metric()).toBe('0')
+  objectOf(await api.mergePatch(`${pluginsPath}/items`, { spec: { reload: 'broken' } }))
+  await expect.poll(metric).toBe('1')
+  const exit = () => status(['--server', server.url])
+  await expect
+    .poll(async () => (await exit()).stdout)
+    .toMatch(/^Not well: the latest reload of the plugin items failed, and its previous code runs: .+\n\n/)
   await server.end()
   const stopped = await status(['--server', server.url])
   expect(stopped).toMatchObject({

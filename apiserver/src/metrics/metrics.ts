@@ -39,6 +39,7 @@ export class Metrics {
   readonly registry = new Registry()
   readonly #scraped = new ScrapedMetrics(this.registry)
   readonly #pluginPhase: Gauge<'plugin' | 'phase'>
+  readonly #pluginReloadFailed: Gauge<'plugin'>
   readonly #pluginProblems: Gauge<'plugin' | 'type'>
   readonly #migrations: Gauge<'plugin' | 'resource' | 'state'>
 
@@ -49,6 +50,12 @@ export class Metrics {
       name: 'setpoint_plugin_phase',
       help: '1 for the present phase of a plugin, 0 for the others.',
       labelNames: ['plugin', 'phase'],
+      registers: [this.registry],
+    })
+    this.#pluginReloadFailed = new Gauge({
+      name: 'setpoint_plugin_reload_failed',
+      help: '1 if the latest reload of a plugin failed, so that its previous code runs, else 0.',
+      labelNames: ['plugin'],
       registers: [this.registry],
     })
     this.#pluginProblems = new Gauge({
@@ -78,7 +85,9 @@ export class Metrics {
     return this.registry.metrics()
   }
 
-  pluginIs(plugin: string, present: PluginPhase): void {
+  /** @param hasFailedReload true if its latest reload failed */
+  pluginIs(plugin: string, present: PluginPhase, hasFailedReload: boolean): void {
+    this.#pluginReloadFailed.set({ plugin }, hasFailedReload ? 1 : 0)
     for (const phase of pluginPhases) this.#pluginPhase.set({ plugin, phase }, phase === present ? 1 : 0)
   }
 

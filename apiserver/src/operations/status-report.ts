@@ -51,6 +51,8 @@ export interface PluginReport {
   readonly phase: string
   readonly version: string | null
   readonly message: string | null
+  /** Why the latest reload failed, after which the previous code goes on. Null if it succeeded, or there was none. */
+  readonly reloadFailure: string | null
   readonly problems: readonly string[]
 }
 

@@ -92,25 +92,34 @@ async function askPlugins({ servers, reservedDomain }: StatusParts): Promise<{
 function pluginOf(item: unknown): PluginReport {
   const { metadata, status } = isRecord(item) ? item : {}
   const { name } = isRecord(metadata) ? metadata : {}
-  const { phase, version, message, problems } = isRecord(status) ? status : {}
+  const { phase, version, message, conditions, problems } = isRecord(status) ? status : {}
+  const reload = recordsIn(conditions).find(({ type }) => type === 'Reloaded')
   return {
     name: String(name),
     phase: typeof phase === 'string' ? phase : 'unknown',
     version: typeof version === 'string' ? version : null,
     message: typeof message === 'string' ? message : null,
-    problems: (Array.isArray(problems) ? problems : [])
-      .filter(isRecord)
-      .map(problem => `${problem.source}: ${problem.message}`),
+    reloadFailure: reload?.status === 'False' ? String(reload.message) : null,
+    problems: recordsIn(problems).map(problem => `${problem.source}: ${problem.message}`),
   }
 }
 
-function problemsOfPlugin({ name, phase, message, problems }: PluginReport): string[] {
+function recordsIn(value: unknown): Readonly<Record<string, unknown>>[] {
+  return Array.isArray(value) ? value.filter(isRecord) : []
+}
+
+function problemsOfPlugin({ name, phase, message, reloadFailure, problems }: PluginReport): string[] {
   if (phase === 'Failed' || phase === 'Starting')
     return [`the plugin ${name} is ${phase}${message === null ? '' : `: ${message}`}`]
+  if (phase === 'Disabled') return []
+  const found =
+    reloadFailure === null
+      ? []
+      : [`the latest reload of the plugin ${name} failed, and its previous code runs: ${reloadFailure}`]
   const [first] = problems
-  if (first === undefined || phase === 'Disabled') return []
+  if (first === undefined) return found
   const more = problems.length === 1 ? '' : ` (and ${problems.length - 1} more)`
-  return [`the plugin ${name} has a problem: ${first}${more}`]
+  return [...found, `the plugin ${name} has a problem: ${first}${more}`]
 }
 
 async function askLeader(

@@ -64,7 +64,9 @@ export class PluginStatuses {
 
   /** @param problems counts for the metrics; without them the metrics keep theirs */
   publish(name: string, status: PluginStatus, problems?: Parameters<Metrics['pluginHas']>[1]): void {
-    if (status.phase !== undefined) this.#metrics.pluginIs(name, status.phase)
+    const { phase, conditions = [] } = status
+    const hasFailedReload = conditions.some(each => each.type === 'Reloaded' && each.status === 'False')
+    if (phase !== undefined) this.#metrics.pluginIs(name, phase, hasFailedReload)
     if (problems !== undefined) this.#metrics.pluginHas(name, problems, status.migrations ?? [])
     this.#latest.set(name, status)
     this.#wanted.set(name, status)
