@@ -494,3 +494,31 @@ it('an encrypted object is named by a server without the configuration', async (
     'is encrypted, and there is no --encryption-provider-config',
   )
 })
+
+it('a purge without the configuration does not remove objects whose finalizers it cannot know', async () => {
+  await configure(aes('one'))
+  const first = await start()
+  await itemsOf(first.api).create('a', {}, { finalizers: ['example.com/f'] })
+  await stop(first.server)
+  const purge = (...args: string[]) => runProgram(['purge', 'items.example.com', ...args, ...storeFlags()])
+  const unknown = '1 object cannot be decrypted, so nobody knows whether a controller has to clean up.'
+  expect(await purge('--dry-run')).toMatchObject({ code: 0, stdout: expect.stringContaining(unknown) })
+  const refused = await purge('--yes')
+  expect(refused).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining(', 1 of them cannot be decrypted'),
+  })
+  expect(refused.stderr).toMatch(
+    /^setpoint: the finalizers of 1 object are not known, so nothing was removed: /,
+  )
+  expect(await prefixesOfItems()).toEqual(new Set(['k8s:enc:aesgcm:v1:one:']))
+  const withFile = ['--encryption-provider-config', file]
+  expect((await purge('--dry-run', ...withFile)).stdout).toContain(
+    'items: 1 object, 1 of them with finalizers;',
+  )
+  // Its key is lost for ever.
+  await configure(aes('two'))
+  const removed = await purge('--yes', ...withFile)
+  expect(removed).toMatchObject({ code: 0, stdout: expect.stringContaining(unknown) })
+  expect(await stored(itemsPrefix)).toEqual([])
+})

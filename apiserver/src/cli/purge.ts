@@ -20,7 +20,8 @@ import { countOf, ProgressLine } from './progress-line.ts'
 
 /**
  * Removes what the store has of a group, after a question. Says before what is there, and afterwards what is gone.
- * @throws the errors of the store, or GroupServedError if a server may serve the group
+ * @throws the errors of the store; GroupServedError if a server may serve the group; Error if objects cannot be decrypted, and no
+ *   configuration was given
  */
 export async function purge(options: PurgeOptions): Promise<void> {
   const signal = interruption()
@@ -53,6 +54,11 @@ async function purgeIn(storage: Storage, options: PurgeOptions, signal: AbortSig
     print('Nothing was removed: this is a dry run.')
     return
   }
+  const unknown = kinds.reduce((sum, { undecryptable }) => sum + undecryptable, 0)
+  if (unknown > 0 && options.encryption === undefined)
+    throw new Error(
+      `the finalizers of ${countOf(unknown, 'object')} are not known, so nothing was removed: give the --encryption-provider-config of the servers`,
+    )
   if (!yes && !(await isConfirmed(group, signal))) {
     print('Nothing was removed.')
     process.exitCode = exitCodes.failure
@@ -90,22 +96,29 @@ function print(line: string): void {
 
 /** `gadgets: 1,204 objects, 12 of them with finalizers; 1,204 unique values` */
 function describeKind(kind: KindContent): string {
-  const { plural, objects, withFinalizers, reservations, recordRevision, hasMigration } = kind
+  const { plural, objects, withFinalizers, undecryptable, reservations, recordRevision, hasMigration } = kind
   const finalizers =
     withFinalizers === 0 ? '' : `, ${withFinalizers.toLocaleString('en-US')} of them with finalizers`
+  const encrypted =
+    undecryptable === 0 ? '' : `, ${undecryptable.toLocaleString('en-US')} of them cannot be decrypted`
   const others = [
     ...(reservations === 0 ? [] : [countOf(reservations, 'unique value')]),
     ...(recordRevision === zeroRevision ? [] : ['the record of its indexes and versions']),
     ...(hasMigration ? ['the progress of a migration'] : []),
   ]
-  return [`${plural}: ${countOf(objects, 'object')}${finalizers}`, ...others].join('; ')
+  return [`${plural}: ${countOf(objects, 'object')}${finalizers}${encrypted}`, ...others].join('; ')
 }
 
 function warningsOf(kinds: readonly KindContent[]): string[] {
   const withFinalizers = kinds.reduce((sum, kind) => sum + kind.withFinalizers, 0)
+  const undecryptable = kinds.reduce((sum, kind) => sum + kind.undecryptable, 0)
   const warnings = [
     'Objects of other groups stay, also those that these objects own and those that the plugin has shipped.',
   ]
+  if (undecryptable > 0)
+    warnings.unshift(
+      `${countOf(undecryptable, 'object')} cannot be decrypted, so nobody knows whether a controller has to clean up.`,
+    )
   if (withFinalizers > 0)
     warnings.unshift(
       `${countOf(withFinalizers, 'object has', 'objects have')} finalizers: no controller cleans up what belongs to them elsewhere. To let the plugin do that, install it again and delete the objects first.`,

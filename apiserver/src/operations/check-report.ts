@@ -24,7 +24,7 @@ export const problems = Object.freeze({
   'malformed record': 'start a server with its plugin, which writes it again',
   'missing reservation': '--repair reserves the value for the object',
   'value held twice': 'give one of the objects another value',
-  'orphaned reservation': '--repair removes it',
+  'orphaned reservation': '--repair removes it; until then, the next object with the value takes it',
   'malformed reservation': '--repair removes it',
   'orphaned migration': '--repair removes it',
   'malformed signing keys':

@@ -1,7 +1,7 @@
 import { isRecord, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { decodeStored, objectsPrefix } from '../model/index.ts'
 import { migrationsPrefix, recordsPrefix, reservationsPrefix } from '../registry/index.ts'
-import { currentPages, type KeyValue, type Storage } from '../storage/index.ts'
+import { currentPages, type KeyValue, type Storage, undecrypted } from '../storage/index.ts'
 
 /** What the store has of one kind. */
 export interface KindContent {
@@ -9,6 +9,8 @@ export interface KindContent {
   readonly objects: number
   /** How many of the objects have finalizers. */
   readonly withFinalizers: number
+  /** How many of the objects cannot be decrypted, so that their finalizers are not known. */
+  readonly undecryptable: number
   /** Values that objects hold in unique indexes. */
   readonly reservations: number
   /** The revision of the record of its unique indexes and stored versions; zero if it has none. */
@@ -53,9 +55,10 @@ export async function surveyGroup({ storage, group, signal, onProgress }: Survey
   await count(recordsPrefix, true, (kind, { modRevision }) => {
     kind.recordRevision = modRevision
   })
-  await count(objectsPrefix, false, (kind, { value }) => {
+  await count(objectsPrefix, false, (kind, pair) => {
     kind.objects++
-    if (hasFinalizers(value)) kind.withFinalizers++
+    if (undecrypted(pair) !== undefined) kind.undecryptable++
+    else if (hasFinalizers(pair.value)) kind.withFinalizers++
   })
   await count(reservationsPrefix, true, kind => {
     kind.reservations++
@@ -73,6 +76,7 @@ function newKind(plural: string): Counting {
     plural,
     objects: 0,
     withFinalizers: 0,
+    undecryptable: 0,
     reservations: 0,
     recordRevision: zeroRevision,
     hasMigration: false,
