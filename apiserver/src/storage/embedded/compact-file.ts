@@ -1,7 +1,7 @@
 import { chmodSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
-import { makePrivateFolder, ownerOnly } from './file-modes.ts'
+import { giveToOwnerOf, makePrivateFolder, ownerOnly } from './file-modes.ts'
 import type { StoreFile } from './store-file.ts'
 import { syncFile, syncFolder } from './sync.ts'
 
@@ -33,6 +33,7 @@ export async function compactFile(
       await file.close(patienceMs)
     }
     chmodSync(copy, ownerOnly.file)
+    giveToOwnerOf(path, copy)
     syncFile(copy)
     renameSync(copy, path)
     syncFolder(folder)

@@ -1,10 +1,11 @@
-import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Logger, silentLogger } from '@setpoint/controller-runtime'
+import { zeroRevision } from '@setpoint/controller-runtime/api'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restrictFiles } from './file-modes.ts'
-import { openEmbeddedStorage } from './index.ts'
+import { openEmbeddedStorage, replaceEmbeddedStore } from './index.ts'
 
 const files = ['holder.mdb', 'holder.mdb-lock', 'store.mdb', 'store.mdb-lock']
 
@@ -32,6 +33,31 @@ describe.skipIf(process.platform === 'win32')('the file modes of a data folder',
     expect(await modeOf(dataDir)).toBe(0o700)
     expect(await modesOf()).toEqual(files.map(() => 0o600))
   })
+
+  it.skipIf(process.getuid?.() !== 0)(
+    'leave it to the owner of its place, also if root writes it',
+    async () => {
+      const owner = 65_534
+      await chown(folder, owner, owner)
+      const ownersOf = () =>
+        Promise.all(['', ...files].map(async name => (await stat(join(dataDir, name))).uid))
+      const all = ['', ...files].map(() => owner)
+      const restore = async () => {
+        const replacement = await replaceEmbeddedStore(
+          { dataDir },
+          { above: zeroRevision, force: true, signal: AbortSignal.timeout(60_000) },
+        )
+        await replacement.complete()
+        await replacement.close()
+      }
+      await restore()
+      expect(await ownersOf()).toEqual(all)
+      await (await openEmbeddedStorage({ dataDir, compact: true })).close()
+      expect(await ownersOf()).toEqual(all)
+      await restore()
+      expect(await ownersOf()).toEqual(all)
+    },
+  )
 
   it('are restricted for readable files of an earlier version, but not for the folder', async () => {
     await mkdir(dataDir)
