@@ -81,10 +81,7 @@ const probes: Readonly<Record<string, (lister: AdmitLister) => string>> = {
   index: lister => names(lister.list(Database, { index: { name: 'spec.size', value: '1' } })),
   unserved: lister => names(lister.list({ ...Team, group: 'other.example.com' })),
   bareName: lister => refusalOf(() => lister.get(Database, 'three')),
-  misspelled: lister => {
-    const options = { namespce: 'a' }
-    return refusalOf(() => lister.list(Database, options))
-  },
+  misspelled: lister => refusalOf(() => Reflect.apply(lister.list, lister, [Database, { namespce: 'a' }])),
   throws: () => {
     throw new Error('a fault')
   },

@@ -67,8 +67,9 @@ describe('the copy', () => {
     )
     expect(leases.get('default/a')).toBeUndefined()
     expect(informer.get('a')).toBeUndefined()
-    const list: (options?: object) => unknown = leases.list.bind(leases)
-    expect(() => list({ namespace: 'a' })).toThrow(/takes no options: use byIndex/)
+    expect(() => Reflect.apply(leases.list, leases, [{ namespace: 'a' }])).toThrow(
+      /takes no options: use byIndex/,
+    )
   })
 
   test('is frozen at any depth', async () => {

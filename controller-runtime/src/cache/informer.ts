@@ -154,8 +154,8 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     return asFrozen(object)
   }
 
-  list(...given: readonly never[]): readonly DeepReadonly<T>[] {
-    if (given.length > 0)
+  list(...given: readonly undefined[]): readonly DeepReadonly<T>[] {
+    if (given.some(each => each !== undefined))
       throw new TypeError(
         `list of a cache of ${this.model.plural} takes no options: use byIndex, such as byIndex('metadata.namespace', namespace)`,
       )
