@@ -131,6 +131,8 @@ it('lost-encryption-key', async () => {
     code: 1,
     stdout: expect.stringContaining('2 problems, 1 repaired'),
   })
+  // Keys that can be read stay.
+  expect(await stopped('signing')).toMatchObject({ code: 1, stdout: expect.stringContaining('1 problem') })
   const encryption = join(folder, 'encryption.yaml')
   const owner = await giveAway(encryption)
   await runbook.run('back')
