@@ -310,7 +310,7 @@ it.each(bothStores)('lost signing keys on %s are reported, and dropped only on d
     .poll(async () => (await api.get('/readyz?verbose')).text)
     .toContain('[+]objects some cannot be read; the signing keys of service accounts\n')
   expect((await api.get('/metrics')).text).toContain(
-    'setpoint_cache_unreadable_objects{resource="service-account-keys"} 1\n',
+    'setpoint_cache_unreadable_objects{resource="signing-keys"} 1\n',
   )
   expect(refusalOf(await request(api), 503).message).toContain('the keys of service accounts cannot be read')
   if (store === 'embedded') await stop(server)

@@ -168,7 +168,8 @@ const desks = definePlugin({
         // A name means a desk in the namespace of the drawer.
         .watches(Drawer, drawer => drawer.spec.desk)
         .reconcile(async (desk, { client, lister }) => {
-          const { namespace = '', name } = desk.metadata
+          const { namespace = '', name, deletionTimestamp } = desk.metadata
+          if (deletionTimestamp !== undefined) return
           for (let n = 0; n < (desk.spec.drawers ?? 0); n++) {
             await client.inNamespace(namespace).createOrUpdate(Drawer, `${name}-${n}`, draft => {
               draft.spec.desk = name

@@ -158,7 +158,7 @@ export class Metrics {
           if (cache !== undefined) yield [cache.unreadable.size, served.title]
         }
         // They are no object, but are lost with the key of `secrets`, and an alert should say so.
-        if (signingKeys !== undefined) yield [signingKeys.isReadable ? 0 : 1, 'service-account-keys']
+        if (signingKeys !== undefined) yield [signingKeys.isReadable ? 0 : 1, 'signing-keys']
       },
     )
     this.#scraped.gauge(
