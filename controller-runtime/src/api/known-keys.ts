@@ -1,3 +1,5 @@
+import { isRecord } from './is-record.ts'
+
 /**
  * The keys of a declaration, each mapped to true. The compiler rejects a table that lacks a key of `T`, so a new key is
  * added to the type and the table together.
@@ -15,8 +17,9 @@ export function unknownKeys(value: object, known: Readonly<Record<string, true>>
   )
 }
 
-/** @throws TypeError that lists the keys of `value` that are not in the table. */
+/** @throws TypeError that lists the keys of `value` that are not in the table, or says that it is no object. */
 export function refuseUnknownKeys(value: object, known: Readonly<Record<string, true>>, place: string): void {
+  if (!isRecord(value)) throw new TypeError(`${place} must be an object`)
   const problems = unknownKeys(value, known, place)
   if (problems.length > 0) throw new TypeError(problems.join('; '))
 }

@@ -59,8 +59,10 @@ export const clientDefaults = Object.freeze({
   fieldManager: 'setpoint-client',
 })
 
-/** Returns a client over the given transport. */
+/** Returns a client over the given transport. @throws TypeError for anything else */
 export function createClient(transport: Transport, options: ClientOptions = {}): Client {
+  if (typeof transport?.request !== 'function')
+    throw new TypeError('createClient needs a transport, such as new HttpTransport({ server })')
   return new TransportClient(transport, options)
 }
 

@@ -9,6 +9,7 @@ import {
 } from '../../../test/support/sdk/scripted-watch-server.ts'
 import { ApiError } from '../api/errors.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
+import { createClient } from './create-client.ts'
 import { HttpTransport, type HttpTransportOptions, httpTransportDefaults } from './http-transport.ts'
 import { TransportError } from './transport.ts'
 
@@ -96,6 +97,15 @@ describe('requests', () => {
     })
     for (let count = 0; count < 5; count++) await transport.request({ method: 'GET', path: '/' })
     expect(ports.size).toBe(1)
+  })
+
+  test('and clients of them refuse other arguments by name', () => {
+    expect(() => Reflect.construct(HttpTransport, ['https://a.example.com'])).toThrow(
+      new TypeError('the options of HttpTransport must be an object'),
+    )
+    expect(() => Reflect.apply(createClient, undefined, [{ server: 'https://a.example.com' }])).toThrow(
+      new TypeError('createClient needs a transport, such as new HttpTransport({ server })'),
+    )
   })
 
   test('reject with a TransportError if the server cannot be reached', async () => {
