@@ -7,6 +7,7 @@ import {
   type KeyValue,
   type Storage,
 } from '../../apiserver/src/storage/index.ts'
+import { runsOf } from '../support/runs.ts'
 import { collect } from './follower.ts'
 import { guaranteesOf, type StorageHarness } from './harness.ts'
 import { byBytes, created, del, deleted, listAll, pair, put } from './operations.ts'
@@ -25,7 +26,7 @@ export function modelConformance(harness: StorageHarness): void {
             for (const one of steps) await model.play(storage, one)
             await model.checkWatches(storage)
           }),
-          { numRuns: 60 },
+          { numRuns: runsOf(60) },
         )
       },
     )

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { runsOf } from '../../../test/support/runs.ts'
 import { compareCodePoints } from '../model/index.ts'
 import { finish } from '../scheduling/index.ts'
 import { CountedTree } from './counted-tree.ts'
@@ -99,7 +100,7 @@ describe('a counted tree', () => {
           )
         }
       }),
-      { numRuns: 40 },
+      { numRuns: runsOf(40) },
     )
   })
 

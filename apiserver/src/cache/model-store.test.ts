@@ -4,6 +4,7 @@ import { Yielder } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countReads } from '../../../test/support/rooms.ts'
+import { runsOf } from '../../../test/support/runs.ts'
 import { contentOf } from '../../../test/support/snapshot-content.ts'
 import { compareCodePoints } from '../model/index.ts'
 import { IndexSet } from '../model/index-set.ts'
@@ -147,7 +148,7 @@ describe('a model store built from many entries', () => {
           expect(contentOf(before)).toEqual(content)
         },
       ),
-      { numRuns: 25 },
+      { numRuns: runsOf(25) },
     )
   })
 

@@ -11,8 +11,10 @@ const jsonHeaders = Object.freeze({ 'content-type': 'application/json' })
 export class MethodNotAllowedError extends ApiError {
   readonly allowed: readonly string[]
 
-  constructor(method: string, allowed: readonly string[]) {
-    super('MethodNotAllowed', `${method} is not allowed here, only ${allowed.join(', ')}`)
+  /** @param hint where else the request belongs */
+  constructor(method: string, allowed: readonly string[], hint?: string) {
+    const message = `${method} is not allowed here, only ${allowed.join(', ')}`
+    super('MethodNotAllowed', hint === undefined ? message : `${message}: ${hint}`)
     this.allowed = allowed
   }
 }

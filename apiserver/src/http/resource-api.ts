@@ -164,7 +164,11 @@ export class ResourceApi {
     const cache = this.cacheOf(served)
     if (path.name === undefined) {
       if (verb !== 'GET' && served.indexes.isNamespaced && path.namespace === undefined)
-        throw new MethodNotAllowedError(method, allNamespacesMethods)
+        throw new MethodNotAllowedError(
+          method,
+          allNamespacesMethods,
+          `${served.model.plural} are in namespaces, at .../namespaces/<namespace>/${served.model.plural}`,
+        )
       if (verb === 'GET') {
         const query = readList(request, served)
         return this.#held(expectedObjects(query, cache), request, () =>

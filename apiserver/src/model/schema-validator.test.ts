@@ -57,7 +57,7 @@ describe('a violation', () => {
     [
       { properties: {}, additionalProperties: false },
       { a: 1 },
-      'spec.a FieldValueForbidden: is not a field of this kind',
+      'spec.a FieldValueForbidden: is not a field of the schema',
     ],
     [{ not: { enum: [1] } }, 1, 'spec FieldValueInvalid: has a value that is ruled out, is 1'],
     [{ items: { type: 'string' } }, ['a', 2], 'spec[1] FieldValueTypeInvalid: must be a string, is 2'],

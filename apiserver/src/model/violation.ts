@@ -165,7 +165,7 @@ function violationOf(error: ErrorObject, object: unknown, show: ShowValue): Viol
     case 'required':
       return make('FieldValueRequired', 'is required', [...at, String(params.missingProperty)])
     case 'additionalProperties':
-      return make('FieldValueForbidden', 'is not a field of this kind', [
+      return make('FieldValueForbidden', 'is not a field of the schema', [
         ...at,
         String(params.additionalProperty),
       ])

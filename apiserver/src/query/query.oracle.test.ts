@@ -19,6 +19,7 @@ import {
   step,
   timestamp,
 } from '../../../test/support/query-oracle.ts'
+import { runsOf } from '../../../test/support/runs.ts'
 import { type Entry, keyOfEntry } from '../cache/entry.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
 import { ModelStore } from '../cache/model-store.ts'
@@ -213,9 +214,6 @@ async function run(steps: readonly Step[], used: Set<string>, of: IndexSet = ind
   }
 }
 
-/** All runs in the long run, a third of them while you work. */
-const runs = (count: number) => (process.env.STORES === 'all' ? count : Math.ceil(count / 3))
-
 describe('a list', () => {
   const used = new Set<string>()
   /** For a machine that is ten times slower and busy. */
@@ -226,7 +224,7 @@ describe('a list', () => {
   }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step(12, 6), { minLength: 1, maxLength: 8 }), steps => run(steps, used)),
-      { numRuns: runs(750) },
+      { numRuns: runsOf(750) },
     )
   })
 
@@ -240,7 +238,7 @@ describe('a list', () => {
         (first, steps) => run([first, ...steps], used),
       ),
       // Shrinking so many objects would take minutes; the seed identifies the case.
-      { numRuns: runs(25), endOnFailure: true },
+      { numRuns: runsOf(25), endOnFailure: true },
     )
   })
 
@@ -251,7 +249,7 @@ describe('a list', () => {
       fc.asyncProperty(fc.array(namespacedStep(6, 8), { minLength: 1, maxLength: 6 }), steps =>
         run(steps, used, namespacedIndexes),
       ),
-      { numRuns: runs(500) },
+      { numRuns: runsOf(500) },
     )
     await fc.assert(
       fc.asyncProperty(
@@ -259,7 +257,7 @@ describe('a list', () => {
         fc.array(namespacedStep(200, 20), { minLength: 3, maxLength: 8 }),
         (first, steps) => run([first, ...steps], used, namespacedIndexes),
       ),
-      { numRuns: runs(10), endOnFailure: true },
+      { numRuns: runsOf(10), endOnFailure: true },
     )
   })
 

@@ -2,6 +2,7 @@ import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { createPatch } from 'rfc6902'
 import { describe, expect, it } from 'vitest'
+import { runsOf } from '../../../test/support/runs.ts'
 import { deepEqual } from '../model/deep-equal.ts'
 import { cloneJson } from '../model/json-value.ts'
 import { valueAt } from '../model/violation.ts'
@@ -388,7 +389,7 @@ describe('a JSON patch', () => {
         applyMergePatch(target, patch)
         expect(JSON.stringify(target)).toBe(before)
       }),
-      { numRuns: 3000 },
+      { numRuns: runsOf(3000) },
     )
   })
 })

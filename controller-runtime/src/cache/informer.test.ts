@@ -6,6 +6,7 @@ import type { ObjectOf } from '../api/model.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
 import { Lease } from '../kinds/lease.ts'
+import { Watcher } from '../watch/watcher.ts'
 import type { InformerHandler } from './delivery.ts'
 import { Informer } from './informer.ts'
 
@@ -70,6 +71,21 @@ describe('the copy', () => {
     expect(() => Reflect.apply(leases.list, leases, [{ namespace: 'a' }])).toThrow(
       /takes no options: use byIndex/,
     )
+  })
+
+  test('is refused without a client, and with arguments in another order', () => {
+    const { client } = setUp()
+    for (const given of [
+      [Gadget, client],
+      [Gadget, {}],
+    ])
+      expect(() => Reflect.construct(Informer, given)).toThrow(
+        'an informer needs a client: new Informer(model, { client })',
+      )
+    expect(() => Reflect.construct(Watcher, [Gadget, client])).toThrow(
+      'expected a model, which defineModel returns, but got TransportClient',
+    )
+    expect(() => Reflect.construct(Watcher, [undefined, Gadget])).toThrow('expected a client')
   })
 
   test('is frozen at any depth', async () => {

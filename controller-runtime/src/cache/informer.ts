@@ -6,6 +6,7 @@ import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { type ObjectKey, objectKey } from '../api/object-key.ts'
+import { refuseNonModel } from '../api/refuse-non-model.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { asFrozen, deepFreeze } from '../freeze.ts'
@@ -104,10 +105,13 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   #resolveSynced: () => void = () => {}
   #rejectSynced: (reason: unknown) => void = () => {}
 
-  /** @throws TypeError for an unknown option: a misspelled selector would select every object. */
+  /** @throws TypeError for an unknown option, since a misspelled selector would select every object, and without a client or model. */
   constructor(model: Model<T>, options: InformerOptions<T>) {
     refuseUnknownKeys(options, informerKeys, 'the options of the informer')
     const { client, labelSelector, fieldSelector } = options
+    refuseNonModel(model)
+    if (typeof client?.watch !== 'function')
+      throw new TypeError('an informer needs a client: new Informer(model, { client })')
     this.model = model
     this.#log = (options.log ?? silentLogger).child({ informer: groupResource(model) })
     this.#clock = options.clock ?? systemClock

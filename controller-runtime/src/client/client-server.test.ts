@@ -81,6 +81,17 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
   const create = (name: string, size = 1, more: { code?: string; tags?: string[] } = {}) =>
     client.create(Widget, { metadata: { name }, spec: { size, ...more } })
 
+  test('tells onWarning of fields that the schema does not have, in any script', async () => {
+    const warnings: string[] = []
+    const warned = createClient(way === 'in process' ? server.transport : http, {
+      onWarning: (warning, { method }) => warnings.push(`${method}: ${warning}`),
+    })
+    const made = await create('a')
+    await warned.patchStatus(Widget, made, JSON.parse('{"phaze": "Ready", "имя": 1}'))
+    await warned.get(Widget, 'a')
+    expect(warnings).toEqual(['PATCH: unknown field "status.phaze"', 'PATCH: unknown field "status[имя]"'])
+  })
+
   test('reads objects with the schema defaults, and distinguishes a missing object from an unknown kind', async () => {
     const made = await create('a', 3)
     expect(made.spec).toEqual({ size: 3, shape: 'round' })

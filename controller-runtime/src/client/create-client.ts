@@ -24,7 +24,15 @@ import type {
   WriteOutcome,
 } from './client.ts'
 import { createOrUpdate } from './create-or-update.ts'
-import { decodeDeleted, decodeError, decodeEvent, decodeList, decodeObject, decodeResult } from './decode.ts'
+import {
+  decodeDeleted,
+  decodeError,
+  decodeEvent,
+  decodeList,
+  decodeObject,
+  decodeResult,
+  decodeWarnings,
+} from './decode.ts'
 import type { Mutate } from './draft.ts'
 import { checkOptions, checkPreconditions } from './option-keys.ts'
 import {
@@ -48,6 +56,11 @@ export interface ClientOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** The manager of applies that name none. Default: the plugin, else `clientDefaults.fieldManager`. */
   readonly fieldManager?: string
+  /**
+   * Called with each warning that the server adds to a response: fields that the schema does not have, a deprecated
+   * version. Watches carry none. Default: nobody is told.
+   */
+  readonly onWarning?: (warning: string, request: Pick<TransportRequest, 'method' | 'path'>) => void
 }
 
 export const clientDefaults = Object.freeze({
@@ -372,6 +385,9 @@ class TransportClient implements Client {
       user: this.#user,
       signal,
     })
+    const { onWarning } = this.#options
+    if (onWarning !== undefined)
+      for (const warning of decodeWarnings(response)) onWarning(warning, { method, path })
     if (response.status >= 200 && response.status <= 299) return response.body
     const error = decodeError(response)
     if (this.#options.plugin !== undefined) callers.set(error, this.#options.plugin)

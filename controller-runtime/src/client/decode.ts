@@ -85,11 +85,21 @@ export function decodeError({ status, body, headers }: TransportResponse): ApiEr
   return new ApiError(error.reason, error.message, { ...error.details, retryAfterSeconds: seconds })
 }
 
-/** Joins the values of repeated headers. */
+/** Returns the texts of the `Warning` headers, as Kubernetes writes them: `299 - "<text>"`. */
+export function decodeWarnings({ headers: { warning } }: TransportResponse): string[] {
+  if (warning === undefined) return []
+  const texts = Array.from(warning.matchAll(/\b299 \S+ ("(?:[^"\\]|\\.)*")/g), ([, quoted = '']) =>
+    parse(quoted),
+  )
+  return texts.filter(text => typeof text === 'string')
+}
+
+/** Joins the values of repeated headers, and reads them as UTF-8, which Node reads as Latin-1. */
 export function flattenHeaders(headers: IncomingHttpHeaders): Record<string, string> {
   const flat: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
+    if (value === undefined) continue
+    flat[name] = Buffer.from(Array.isArray(value) ? value.join(', ') : value, 'latin1').toString()
   }
   return flat
 }

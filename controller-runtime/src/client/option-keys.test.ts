@@ -65,6 +65,20 @@ describe.each([
     },
   )
 
+  test('points to inNamespace for an option namespace', async () => {
+    const options: object = { namespace: 'team-a' }
+    await expect(client.list(Gadget, options)).rejects.toThrow(
+      'list has no option namespace: use client.inNamespace(namespace).list(...)',
+    )
+  })
+
+  test("refuses a kind's name in place of a model", async () => {
+    const model = JSON.parse('"Gadget"')
+    await expect(client.get(model, 'a')).rejects.toThrow(
+      "expected a model, which defineModel returns, but got 'Gadget'",
+    )
+  })
+
   test('refuses unknown preconditions, without which a deletion would be unconditional', async () => {
     const options: object = { preconditions: { uuid: 'x' } }
     await expect(client.delete(Gadget, 'a', options)).rejects.toThrow(

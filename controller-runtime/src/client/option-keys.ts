@@ -1,3 +1,4 @@
+import { isRecord } from '../api/is-record.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type {
   ApplyOptions,
@@ -66,6 +67,8 @@ const keys = {
 
 /** @throws TypeError for an unknown option: a misspelled selector would select every object. */
 export function checkOptions(method: keyof typeof keys, options: object): void {
+  if (isRecord(options) && options.namespace !== undefined)
+    throw new TypeError(`${method} has no option namespace: use client.inNamespace(namespace).${method}(...)`)
   refuseUnknownKeys(options, keys[method], `the options of ${method}`)
 }
 

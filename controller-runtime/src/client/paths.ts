@@ -1,6 +1,7 @@
 import { groupResource } from '../api/group-resource.ts'
 import type { Model } from '../api/model.ts'
 import { type KeyParts, type ObjectKey, objectKey, splitObjectKey } from '../api/object-key.ts'
+import { refuseNonModel } from '../api/refuse-non-model.ts'
 
 /**
  * A call does not say which object it means, so that no request can be made of it. A class of its own, because a function that
@@ -14,7 +15,9 @@ type NamedKind = Pick<Model, 'group' | 'version' | 'plural' | 'scope'>
  * `/apis/<group>/<version>/[namespaces/<namespace>/]<plural>`, or `/api/<version>/...` for the core group.
  * @param namespace of a namespaced kind; without it, the objects of all namespaces. Ignored for other kinds.
  */
-export function collectionPath({ group, version, plural, scope }: NamedKind, namespace?: string): string {
+export function collectionPath(model: NamedKind, namespace?: string): string {
+  refuseNonModel(model)
+  const { group, version, plural, scope } = model
   const root = group === '' ? '/api' : `/apis/${encodeURIComponent(group)}`
   const part = scope === 'Namespaced' && namespace ? `namespaces/${encodeURIComponent(namespace)}/` : ''
   return `${root}/${encodeURIComponent(version)}/${part}${encodeURIComponent(plural)}`

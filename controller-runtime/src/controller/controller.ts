@@ -426,8 +426,12 @@ export class Controller<T extends ApiObject = ApiObject> {
         run.isLastAttempt = run.attempt >= (retry.maxAttempts ?? Number.POSITIVE_INFINITY)
         try {
           const result = await this.#definition.reconcile(object, run.context())
-          this.#warnOfPendingCalls(run)
+          this.#warnOfPendingCalls(run, 'returned')
           return { kind: 'done', requeueAfterMs: requeueAfterMsOf(result) }
+        } catch (error) {
+          // A promise that was taken for its value fails like this. Other errors may leave calls of a Promise.all behind.
+          if (error instanceof TypeError) this.#warnOfPendingCalls(run, 'failed')
+          throw error
         } finally {
           // Also after a failure: the change that it made causes the next run before the back-off ends.
           this.#warnOfRewrites(run, object.metadata.version)
@@ -436,9 +440,9 @@ export class Controller<T extends ApiObject = ApiObject> {
     }
   }
 
-  #warnOfPendingCalls({ pendingCalls, log }: Run): void {
+  #warnOfPendingCalls({ pendingCalls, log }: Run, ended: 'returned' | 'failed'): void {
     if (pendingCalls > 0)
-      log.warn({ calls: pendingCalls }, 'reconcile has returned before its calls of the client: await them')
+      log.warn({ calls: pendingCalls }, `reconcile has ${ended} before its calls of the client: await them`)
   }
 
   #warnOfRewrites(run: Run, before: string): void {

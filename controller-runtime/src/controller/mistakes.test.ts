@@ -55,6 +55,15 @@ describe('a warning names the controller whose reconcile', () => {
     expect(warnings).toEqual([expect.stringMatching(/await them$/)])
   })
 
+  test('takes the promise of a call for its value, and fails', async () => {
+    const { warnings } = await reconcileWith(async ({ metadata }, { client }) => {
+      const { size } = Reflect.get(client.get(Gadget, metadata.name), 'spec')
+      expect(size).toBeDefined()
+    })
+    await eventually(() => warnings.includes('reconcile failed, retrying'))
+    expect(warnings).toContain('reconcile has failed before its calls of the client: await them')
+  })
+
   test('does neither if it reaches its goal in steps, and awaits its calls', async () => {
     let reached = 0
     const { client, warnings } = await reconcileWith(async ({ metadata, spec: { size = 0 } }, { client }) => {

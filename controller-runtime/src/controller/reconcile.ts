@@ -54,8 +54,10 @@ export function requeueAfterMsOf(result: unknown): number | undefined {
   const expected = 'reconcile must return { requeueAfterMs } or nothing'
   if (result === undefined || result === null) return undefined
   if (!isRecord(result)) throw new TypeError(`${expected}, returned ${describe(result)}`)
-  const problems = unknownKeys(result, resultKeys, 'the result')
-  if (problems.length > 0) throw new TypeError(`${expected}: ${problems.slice(0, 3).join('; ')}`)
+  const [problem, ...more] = unknownKeys(result, resultKeys, 'the result')
+  // One unknown key is a misspelling; more are another object, such as the one that a call of the client returns.
+  if (more.length > 0) throw new TypeError(`${expected}, returned ${describe(result)}`)
+  if (problem !== undefined) throw new TypeError(`${expected}: ${problem}`)
   const { requeueAfterMs: ms } = result
   if (ms === undefined) return undefined
   if (typeof ms !== 'number' || !(ms >= 0)) {

@@ -35,7 +35,7 @@ describe('a result of reconcile', () => {
     [[], 'returned an array'],
     [{ requeueAfter: 60 }, 'unknown key requeueAfter in the result, did you mean requeueAfterMs?'],
     [{ requeueAfterMs: 1, requeue: true }, 'unknown key requeue in the result'],
-    [{ metadata: { name: 'a' } }, 'unknown key metadata in the result, valid keys are requeueAfterMs'],
+    [{ kind: 'Gadget', metadata: { name: 'a' } }, 'or nothing, returned an object with kind, metadata'],
     [{ requeueAfterMs: '60' }, 'requeueAfterMs must be a number of at least 0, is the string "60"'],
     [{ requeueAfterMs: -1 }, 'requeueAfterMs must be a number of at least 0, is -1'],
   ])('%j fails the run, with what is accepted', async (value, message) => {

@@ -7,6 +7,7 @@ import type { Informer } from '../cache/informer.ts'
 import { type InformerLease, InformerPool } from '../cache/informer-pool.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
+import { logWarnings } from '../client/log-warnings.ts'
 import type { Transport } from '../client/transport.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
@@ -135,7 +136,8 @@ export class Manager {
   constructor(options: ManagerOptions) {
     refuseUnknownKeys(options, managerKeys, 'the options of the manager')
     const { transport, client, leaderElection } = options
-    const open = client ?? (transport && createClient(transport))
+    const onWarning = logWarnings(options.log ?? silentLogger)
+    const open = client ?? (transport && createClient(transport, { onWarning }))
     if (open === undefined) throw new TypeError('a manager needs a transport or a client')
     this.#openClient = open
     this.#log = options.log ?? silentLogger
@@ -163,7 +165,7 @@ export class Manager {
     this.#elector = elector
     if (options.registry !== undefined) describeElection(options.registry, elector)
     this.leadershipGuard = () => elector.leadershipGuard()
-    this.client = createClient(new GuardedTransport(transport, this.leadershipGuard))
+    this.client = createClient(new GuardedTransport(transport, this.leadershipGuard), { onWarning })
     const { eventLoopDelay } = options
     this.#eventLoop = new EventLoopWatch({
       clock: this.#clock,

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import type { Registry } from 'prom-client'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
+import { logWarnings } from '../client/log-warnings.ts'
 import type { Transport } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import type { Controller } from '../controller/controller.ts'
@@ -82,7 +83,8 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
   const { clock = systemClock, randomSource = systemRandom } = options
   const log = (options.log ?? silentLogger).child({ plugin: plugin.name })
   const { leadershipGuard, metrics } = options.builtFor ?? manager ?? {}
-  const clientOver = (inner: Transport) => createClient(inner, { plugin: plugin.name })
+  const onWarning = logWarnings(log)
+  const clientOver = (inner: Transport) => createClient(inner, { plugin: plugin.name, onWarning })
   const guarded = (inner: Transport) =>
     leadershipGuard === undefined ? inner : new GuardedTransport(inner, leadershipGuard)
   const client = clientOver(transport)

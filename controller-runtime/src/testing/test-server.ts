@@ -7,6 +7,7 @@ import type { Model } from '../api/model.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
+import { logWarnings } from '../client/log-warnings.ts'
 import type { Transport } from '../client/transport.ts'
 import { refuseBuiltInKinds } from '../kinds/served-by-every-server.ts'
 import { type Logger, silentLogger } from '../logger.ts'
@@ -113,7 +114,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     return closed
   }
   return {
-    client: createClient(transport),
+    client: createClient(transport, { onWarning: logWarnings(log) }),
     transport,
     listen: () => server.listen(),
     httpTransport: async () => new HttpTransport({ server: await server.listen() }),

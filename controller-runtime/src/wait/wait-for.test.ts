@@ -51,6 +51,16 @@ describe('waitFor', () => {
     expect(server.attempts).toEqual([])
   })
 
+  test('throws for a condition that was not called, which would hold at once', async () => {
+    const { client } = await setUp(watch => {
+      watch.send(added(5, 10))
+      watch.send(bookmark(7, true))
+    })
+    await expect(Reflect.apply(waitFor, undefined, [client, Gadget, 'a', until.deleted])).rejects.toThrow(
+      new TypeError('the condition returned a function: call it, as in until.deleted()'),
+    )
+  })
+
   test('returns at once if the condition holds, using one watch of one name, which it closes', async () => {
     const { server, client } = await setUp(watch => {
       watch.send(added(5, 10))

@@ -76,7 +76,7 @@ export async function waitFor<T extends ApiObject>(
     for await (const event of watcher.events(ending.signal)) {
       if (event.type === 'bookmark') continue
       const object = stateIn(event)
-      if (condition(object)) return object
+      if (holds(condition, object)) return object
       seen =
         object === undefined
           ? 'the object does not exist'
@@ -87,6 +87,14 @@ export async function waitFor<T extends ApiObject>(
     cancelTimer?.()
     ending.dispose()
   }
+}
+
+/** @throws TypeError for a condition that was not called, such as `until.deleted`: the function that it returns is true for every object */
+function holds<T extends ApiObject>(condition: WaitCondition<T>, object: T | undefined): boolean {
+  const result: unknown = condition(object)
+  if (typeof result === 'function')
+    throw new TypeError('the condition returned a function: call it, as in until.deleted()')
+  return Boolean(result)
 }
 
 function stateIn<T extends ApiObject>(event: Exclude<WatcherEvent<T>, { type: 'bookmark' }>): T | undefined {

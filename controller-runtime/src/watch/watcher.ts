@@ -5,6 +5,7 @@ import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import { type ApiObject, initialEventsEndAnnotation } from '../api/object.ts'
 import { objectKey } from '../api/object-key.ts'
+import { refuseNonModel } from '../api/refuse-non-model.ts'
 import { compareVersions } from '../api/version.ts'
 import { closeCodes, type WatchEvent } from '../api/watch-event.ts'
 import { Backoff } from '../backoff.ts'
@@ -168,9 +169,12 @@ export class Watcher<T extends ApiObject = ApiObject> {
   /** The latest failure that was logged as a warning, and its monotonic ms. */
   #warned: { readonly text: string; readonly at: number } | undefined
 
-  /** @throws TypeError for an unknown option: a misspelled selector would select every object. */
+  /** @throws TypeError for an unknown option, since a misspelled selector would select every object, and without a client or model. */
   constructor(client: WatchSource<NoInfer<T>>, model: Model<T>, options: WatcherOptions = {}) {
     refuseUnknownKeys(options, watcherKeys, 'the options of the watcher')
+    refuseNonModel(model)
+    if (typeof client?.watch !== 'function')
+      throw new TypeError('expected a client, which createClient returns, as the first argument of a watcher')
     this.#client = client
     this.#model = model
     this.#options = options
