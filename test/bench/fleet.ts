@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { monotonicMs, percentile } from './percentile.ts'
 import { openRawWebSocket } from './raw-web-socket.ts'
 import { obey } from './script-process.ts'
 
@@ -7,6 +8,8 @@ import { obey } from './script-process.ts'
  *
  *     connect COUNT URL PATH [TOKEN]   opens sockets, a few at a time; replaces `{n}` in the path with each socket's number
  *     receive EVENTS                   waits for EVENTS on all sockets together and prints their bytes
+ *     delays                           prints the median and the 99th percentile of the ms between the `sentAt` in each event since
+ *                                      the last call and its receipt
  *     close                            closes all sockets
  */
 
@@ -18,9 +21,16 @@ let bytes = 0
 let goal = 0
 let reached: (() => void) | undefined
 
-function count(_data: Buffer, start: number, end: number): void {
+/** Milliseconds of the events that say when they were sent. */
+let delays: number[] = []
+const sentAt = Buffer.from('"sentAt":"')
+
+function count(data: Buffer, start: number, end: number): void {
   events++
   bytes += end - start
+  const at = data.indexOf(sentAt, start) + sentAt.length
+  if (at > start + sentAt.length - 1 && at < end)
+    delays.push(monotonicMs() - Number(data.toString('latin1', at, data.indexOf('"', at))))
   if (events >= goal) reached?.()
 }
 
@@ -50,6 +60,11 @@ await obey({
       reached = undefined
     }
     return bytes - before
+  },
+  delays() {
+    const ascending = Float64Array.from(delays).sort()
+    delays = []
+    return `${percentile(ascending, 0.5)} ${percentile(ascending, 0.99)}`
   },
   close() {
     for (const socket of sockets) socket.destroy()

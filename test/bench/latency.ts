@@ -4,6 +4,7 @@ import { openEtcdStorage } from '../../apiserver/dist/storage/etcd/index.js'
 import type { Storage } from '../../apiserver/dist/storage/index.js'
 import { startEtcd } from '../support/etcd.ts'
 import { collection } from './items.ts'
+import { percentile } from './percentile.ts'
 import { startSetpoint } from './program.ts'
 import { openRawWebSocket } from './raw-web-socket.ts'
 import type { Row } from './table.ts'
@@ -203,8 +204,4 @@ const field = Buffer.from('"version":"')
 function versionIn(text: Buffer, start: number): number {
   const at = text.indexOf(field, start) + field.length
   return Number(text.toString('latin1', at, text.indexOf('"', at)))
-}
-
-function percentile(ascending: Delays, share: number): number {
-  return ascending[Math.floor((ascending.length - 1) * share)] ?? Number.NaN
 }

@@ -47,6 +47,14 @@ export async function startSetpoint(
   )
 }
 
+/** Runs another command of the program to its end. @throws Error if it fails */
+export async function runSetpoint(args: readonly string[]): Promise<void> {
+  const bin = join(root, 'node_modules/.bin/setpoint')
+  const child = spawn(process.execPath, [bin, ...args], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const [code] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`setpoint ${args[0]} ended with ${code}`)
+}
+
 /** Runs another script of this folder. It reads the response body from standard input and prints its address. */
 export function startPeer(script: string, body: string): Promise<Program> {
   const child = spawn(process.execPath, [join(import.meta.dirname, script)], {

@@ -66,6 +66,13 @@ export function rawRequest(
   return `${lines.join('\r\n')}\r\n\r\n${body}`
 }
 
+/** Adds a token to a request. */
+export function withToken(token: string | undefined, request: string): string {
+  return token === undefined
+    ? request
+    : request.replace('\r\n\r\n', `\r\nauthorization: Bearer ${token}\r\n\r\n`)
+}
+
 /** Keeps `lanes` requests in flight until `count` responses have arrived. @returns requests per second */
 export async function load(
   url: URL,

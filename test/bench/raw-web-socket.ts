@@ -20,10 +20,10 @@ export function openRawWebSocket(
   return new Promise((resolve, reject) => {
     const socket = connect(Number(url.port), url.hostname)
     socket.setNoDelay(true)
-    const refused = () => reject(new Error(`no WebSocket at ${path}`))
+    let answer = Buffer.alloc(0)
+    const refused = () => reject(new Error(`no WebSocket at ${path}: ${answer.toString('latin1')}`))
     socket.once('close', refused)
     socket.on('error', reject)
-    let answer = Buffer.alloc(0)
     const onAnswer = (part: Buffer) => {
       answer = Buffer.concat([answer, part])
       const end = answer.indexOf('\r\n\r\n')

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { RbacAuthorizer, type Role, type Subject } from '../../apiserver/dist/security/index.js'
 import { collection, itemJson, lanes, rounds } from './items.ts'
 import { type Program, startSetpoint } from './program.ts'
-import { load, rawRequest } from './raw-http.ts'
+import { load, rawRequest, withToken } from './raw-http.ts'
 import { ScriptProcess } from './script-process.ts'
 import type { Row } from './table.ts'
 
@@ -157,7 +157,13 @@ async function deliveries(withRoles: readonly string[]): Promise<Row> {
     const begin = performance.now()
     const received = clients.ask('receive', changes * watchers)
     const body = () => itemJson('a', n++, 'x'.repeat(650))
-    await load(url, 1, changes, () => as('admin', rawRequest('PUT', url, `${collection}/a`, body())), 200)
+    await load(
+      url,
+      1,
+      changes,
+      () => withToken('admin', rawRequest('PUT', url, `${collection}/a`, body())),
+      200,
+    )
     await received
     return (changes * watchers) / ((performance.now() - begin) / 1000)
   }
@@ -189,15 +195,8 @@ async function compare(
 
 /** @returns GETs per second */
 function get({ url }: Program, path: string, user?: string): Promise<number> {
-  const request = as(user, rawRequest('GET', url, path))
+  const request = withToken(user, rawRequest('GET', url, path))
   return load(url, lanes, 20_000, () => request, 200)
-}
-
-/** Adds the token of a user to a request. */
-function as(user: string | undefined, request: string): string {
-  return user === undefined
-    ? request
-    : request.replace('\r\n\r\n', `\r\nauthorization: Bearer ${user}\r\n\r\n`)
 }
 
 async function latestVersion({ url }: Program): Promise<string> {

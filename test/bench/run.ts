@@ -8,6 +8,7 @@ import { latency } from './latency.ts'
 import { queries } from './queries.ts'
 import { rbac } from './rbac.ts'
 import { discovery, reads, views } from './reads.ts'
+import { scale } from './scale.ts'
 import { sdk } from './sdk.ts'
 import { selectors } from './selectors.ts'
 import { idleSockets } from './sockets.ts'
@@ -17,6 +18,8 @@ import { printTable, type Row } from './table.ts'
 /**
  * `npm run bench [-- name ...]`: ratios against a peer in the same run. Both sides of a round run right after each other
  * on the same machine. The result is the median of the rounds' ratios.
+ *
+ * `npm run bench -- scale`: the figures of a large server, without a peer.
  *
  * `npm run bench -- --against COMMIT`: the processor time of this program against that of an earlier commit, whose program is
  * built the first time.
@@ -38,6 +41,7 @@ const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
 }
 
 const { wanted, commit } = readArguments()
+if (wanted.includes('scale')) await scale()
 if (commit !== undefined) report(await against(commit), commit)
 else
   for (const [name, benchmark] of Object.entries(benchmarks)) {
@@ -59,13 +63,13 @@ function readArguments(): { wanted: readonly string[]; commit: string | undefine
       options: { against: { type: 'string' } },
     })
     const { against: commit } = values
-    const isKnown = positionals.every(name => Object.hasOwn(benchmarks, name))
+    const isKnown = positionals.every(name => Object.hasOwn(benchmarks, name) || name === 'scale')
     if (isKnown && (commit === undefined || positionals.length === 0)) return { wanted: positionals, commit }
   } catch {
     // The usage says which arguments there are.
   }
   console.error(
-    `usage: npm run bench -- [${Object.keys(benchmarks).join(' | ')}]...\n   or: npm run bench -- --against COMMIT`,
+    `usage: npm run bench -- [${Object.keys(benchmarks).join(' | ')} | scale]...\n   or: npm run bench -- --against COMMIT`,
   )
   process.exit(2)
 }

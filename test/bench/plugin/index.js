@@ -15,6 +15,7 @@ export const Item = defineModel({
         text: { type: 'string', maxLength: 4096 },
         n: { type: 'integer', minimum: 0 },
         tags: { type: 'array', items: { type: 'string' } },
+        sentAt: { type: 'string' },
       },
     },
   },
