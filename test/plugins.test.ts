@@ -697,12 +697,24 @@ describe('the YAML of a plugin across restarts', () => {
     expect((await things.read('a')).metadata.version).toBe(first.metadata.version)
   })
 
-  it('an object of the same name from elsewhere is left alone and reported', async () => {
+  it('an object of the same name from elsewhere is left alone and reported, until it is deleted', async () => {
     await start({})
     const theirs = await things.create('a', { text: 'theirs' })
-    await restartWith({ 'resources/extensions/x.yaml': thing('a', '{text: ours}') })
-    await eventually(async () => expect((await pluginStates(api)).get('yaml')?.problems).toContain('x.yaml'))
+    await restartWith({
+      'resources/extensions/x.yaml': `${thing('a', '{text: ours}')}---\n${thing('b', '{}')}---\nkind: Thing\n`,
+    })
+    const problems = async () => (await pluginStates(api)).get('yaml')?.problems
+    await eventually(async () => expect(await problems()).toMatch(/x\.yaml:1".*x\.yaml:12"/))
     expect((await things.read('a')).raw).toEqual(theirs.raw)
+    // The new attempt is made from what was read, and only at what was not applied.
+    await rm(join(dir, 'resources'), { recursive: true })
+    objectOf(await api.delete(things.at('b')))
+    objectOf(await api.delete(things.at('a')))
+    await becomes('a', { text: 'ours' })
+    await eventually(async () =>
+      expect(await problems()).toMatch(/^\[\{"source":"[^"]*x\.yaml:12"[^}]*\}\]$/),
+    )
+    refusalOf(await api.get(things.at('b')), 404)
   })
 
   it('an older plugin does not apply over a newer one', async () => {

@@ -11,7 +11,7 @@ export interface ExtensionProblem {
   /** The line where the document starts, from 1. */
   readonly line: number
   readonly message: string
-  /** True if a later attempt may succeed without a change of the plugin or the object. */
+  /** True if a later attempt may succeed without a change of the plugin's files. */
   readonly transient: boolean
 }
 

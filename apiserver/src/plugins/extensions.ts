@@ -16,9 +16,9 @@ import { mergeShipped } from './extensions-merge.ts'
 import type { NewExtension, ResourceWriter } from './resource-writer.ts'
 import { describeUnknownFields, NotApplied, readShipped, type Shipped } from './shipped-document.ts'
 
-export type { ExtensionProblem } from './extensions-files.ts'
+export type { ExtensionDocument, ExtensionProblem } from './extensions-files.ts'
 
-interface ExtensionOptions {
+export interface ExtensionOptions {
   /** Name of the plugin that owns the objects. */
   readonly plugin: string
   /** Semantic version of the plugin's package. */
@@ -39,6 +39,8 @@ export interface ExtensionResult {
   readonly unchanged: number
   /** Documents that were not applied or have unknown fields. */
   readonly problems: readonly ExtensionProblem[]
+  /** The documents whose problems are transient, for another `applyDocuments`. */
+  readonly left: readonly ExtensionDocument[]
 }
 
 export const extensionDefaults = Object.freeze({
@@ -56,8 +58,8 @@ export const extensionDefaults = Object.freeze({
  *     object of that name          result
  *     absent                       created, also after a deletion
  *     being deleted                left; a transient problem, since it can be created after the deletion
- *     not from this plugin         left; a problem
- *     from a newer version of it   left; a problem
+ *     not from this plugin         left; a transient problem, since it may be deleted
+ *     from a newer version of it   left; a transient problem, as above
  *     from it                      fields that the file has changed since are set, see `mergeShipped`
  *
  * The applied document is recorded in annotations of the object under `plugins.<reserved domain>/`. They mark the object
@@ -68,9 +70,21 @@ export const extensionDefaults = Object.freeze({
  * @throws only the reason of `signal`
  */
 export async function applyExtensions(options: ExtensionOptions): Promise<ExtensionResult> {
-  const { dir, resourcesDir, signal } = options
+  const { dir, resourcesDir } = options
   const { documents, problems } = await readExtensions(resourcesDir, dir)
+  const result = await applyDocuments(documents, options)
+  return { ...result, problems: [...problems, ...result.problems] }
+}
+
+/** Applies documents that were read before, as `applyExtensions` does. */
+export async function applyDocuments(
+  documents: readonly ExtensionDocument[],
+  options: ExtensionOptions,
+): Promise<ExtensionResult> {
+  const { signal } = options
   const declared = new Map<string, ExtensionDocument>()
+  const problems: ExtensionProblem[] = []
+  const left: ExtensionDocument[] = []
   let applied = 0
   let unchanged = 0
   for (const document of documents) {
@@ -84,28 +98,18 @@ export async function applyExtensions(options: ExtensionOptions): Promise<Extens
       if (message !== undefined) problems.push({ ...placeOf(document), message, transient: false })
     } catch (error) {
       signal?.throwIfAborted()
-      problems.push({ ...placeOf(document), ...explain(error) })
+      // Only a fault of the document itself stays. Anything else can pass: a kind, a namespace or a permission that is
+      // missing, a value or a name that another object has, an object that cannot be read.
+      const transient = !(error instanceof NotApplied) || error.transient
+      if (transient) left.push(document)
+      problems.push({ ...placeOf(document), message: errorMessage(error), transient })
     }
   }
-  return { applied, unchanged, problems }
+  return { applied, unchanged, problems, left }
 }
 
 function placeOf({ file, line }: ExtensionDocument): Pick<ExtensionProblem, 'file' | 'line'> {
   return { file, line }
-}
-
-function explain(error: unknown): { message: string; transient: boolean } {
-  if (error instanceof NotApplied) return { message: error.message, transient: error.transient }
-  // NotFound: another plugin, which starts later, may bring the kind.
-  const transient = isApiError(
-    error,
-    'NotFound',
-    'Conflict',
-    'TooManyRequests',
-    'ServiceUnavailable',
-    'Timeout',
-  )
-  return { message: errorMessage(error), transient }
 }
 
 /** Rejects a second document for the same object: the two would undo each other at every start. */
@@ -177,7 +181,7 @@ function patchFor(
   const owner = annotations[keys.plugin]
   if (owner !== options.plugin) {
     const whose = owner === undefined ? 'did not come from a plugin' : `came from the plugin ${owner}`
-    throw new NotApplied(`${kind} ${name} exists and ${whose}: it is left alone`)
+    throw new NotApplied(`${kind} ${name} exists and ${whose}: it is left alone`, { transient: true })
   }
   const appliedVersion = annotations[keys.version] ?? ''
   // An object without a valid version is older than any version.
@@ -185,6 +189,7 @@ function patchFor(
   if (order > 0) {
     throw new NotApplied(
       `${kind} ${name} was applied by version ${appliedVersion} of the plugin, which is newer than ${options.version}: it is left alone`,
+      { transient: true },
     )
   }
   const last = readLastApplied(annotations[keys.lastApplied])

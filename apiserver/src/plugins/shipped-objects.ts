@@ -1,14 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
-import type { ModelRegistry } from '../model/index.ts'
+import { deepEqual, type ModelRegistry } from '../model/index.ts'
 import type { ActorWrites } from './actor-writes.ts'
-import { applyExtensions, type ExtensionProblem } from './extensions.ts'
+import {
+  applyDocuments,
+  applyExtensions,
+  type ExtensionOptions,
+  type ExtensionProblem,
+  type ExtensionResult,
+} from './extensions.ts'
 import type { ReportedProblem } from './index-report.ts'
 import { RegistryWriter } from './registry-writer.ts'
 
 export const shippedObjectsDefaults = Object.freeze({
-  /** Milliseconds between attempts at YAML documents with transient problems. */
+  /** Milliseconds before the second attempt at documents with transient problems. Each further wait is twice as long. */
   retryMs: 5_000,
+  /** Most milliseconds between two attempts. */
+  maxRetryMs: 60_000,
 })
 
 interface ShippedObjectsParts {
@@ -25,50 +33,59 @@ interface ShippedObjectsParts {
   readonly log: Logger
   /** Stops before the next document. */
   readonly signal: AbortSignal
-  /** Called with the documents that are not applied, after each attempt. */
+  /** Called with the documents that are not applied, after the first attempt and whenever they have changed. */
   readonly applied: (problems: readonly ReportedProblem[]) => void
 }
 
 /**
  * Applies the YAML documents that a plugin ships. Resolves after the first attempt. Documents with transient problems,
- * such as objects of another plugin's kind, are retried in the background. Never rejects.
+ * such as objects of another plugin's kind, are retried in the background. Those that were applied are not, so an object
+ * that people delete stays deleted until the next start. Never rejects.
  */
 export async function applyShippedObjects(parts: ShippedObjectsParts): Promise<void> {
-  const { resourcesDir, signal, log } = parts
+  const { plugin, version, dir, resourcesDir, models, writes, reservedDomain, log, signal } = parts
   if (resourcesDir === undefined) return
-  const attempt = () =>
-    applyOnce(parts, resourcesDir).catch(error => {
-      if (!signal.aborted) log.error({ err: error }, 'failed to apply the shipped objects')
-      return true
-    })
-  if (!(await attempt())) void retry(attempt, signal)
+  const writer = new RegistryWriter(models, writes)
+  const options = { dir, resourcesDir, plugin, version, reservedDomain, writer, signal }
+  try {
+    const first = await applyExtensions(options)
+    report(parts, first, first.problems)
+    void retry(parts, options, first)
+  } catch (error) {
+    if (!signal.aborted) log.error({ err: error }, 'failed to apply the shipped objects')
+  }
 }
 
-async function retry(attempt: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
-  do {
-    await delay(shippedObjectsDefaults.retryMs, undefined, { signal, ref: false }).catch(() => {})
-  } while (!signal.aborted && !(await attempt()))
+/** Retries the documents that are left until each is applied. Their files are not read again. Never rejects. */
+async function retry(
+  parts: ShippedObjectsParts,
+  options: ExtensionOptions,
+  first: ExtensionResult,
+): Promise<void> {
+  const { retryMs, maxRetryMs } = shippedObjectsDefaults
+  const { signal } = parts
+  let { left, problems } = first
+  for (let waitMs: number = retryMs; left.length > 0; waitMs = Math.min(2 * waitMs, maxRetryMs)) {
+    await delay(waitMs, undefined, { signal, ref: false }).catch(() => {})
+    // Rejects only when the signal is aborted.
+    const result = await applyDocuments(left, options).catch(() => undefined)
+    if (result === undefined || signal.aborted) return
+    const tried = problems.filter(({ transient }) => transient)
+    problems = [...problems.filter(({ transient }) => !transient), ...result.problems]
+    left = result.left
+    if (!deepEqual(result.problems, tried)) report(parts, result, problems)
+  }
 }
 
-/** Returns true if no transient problem is left. */
-async function applyOnce(parts: ShippedObjectsParts, resourcesDir: string): Promise<boolean> {
-  const { plugin, version, dir, models, writes, reservedDomain, log, signal } = parts
-  const result = await applyExtensions({
-    dir,
-    resourcesDir,
-    plugin,
-    version,
-    reservedDomain,
-    writer: new RegistryWriter(models, writes),
-    signal,
-  })
-  log.info(
-    { applied: result.applied, unchanged: result.unchanged, problems: result.problems.length },
-    'applied the shipped objects',
-  )
-  for (const problem of result.problems) log.warn({ ...problem }, 'a shipped object has a problem')
-  if (!signal.aborted) parts.applied(result.problems.map(describeProblem))
-  return !result.problems.some(problem => problem.transient)
+function report(
+  { log, signal, applied }: ShippedObjectsParts,
+  result: ExtensionResult,
+  problems: readonly ExtensionProblem[],
+): void {
+  const counts = { applied: result.applied, unchanged: result.unchanged, problems: problems.length }
+  log.info(counts, 'applied the shipped objects')
+  for (const problem of problems) log.warn({ ...problem }, 'a shipped object has a problem')
+  if (!signal.aborted) applied(problems.map(describeProblem))
 }
 
 function describeProblem({ file, line, message }: ExtensionProblem): ReportedProblem {
