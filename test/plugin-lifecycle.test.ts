@@ -266,6 +266,16 @@ describe('spec.enabled: false', () => {
   })
 })
 
+it('a plugin that only some servers have has the status of one of these, whichever starts last', async () => {
+  const world = await startDemo('etcd')
+  const second = await world.another()
+  const watch = await Watch.open(world.server.url, demoPath)
+  await watch.synced()
+  await second.restart({ plugins: world.plugins.slice(1) })
+  await eventually(() => expect(JSON.stringify(watch.events)).toContain('"phase":"NotInstalled"'))
+  await isInPhase(world.api, 'Started')
+})
+
 describe('a plugin that has failed', () => {
   it.each([
     [

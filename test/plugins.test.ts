@@ -762,9 +762,21 @@ describe('the YAML of a plugin across restarts', () => {
     await server.end()
     await server.restart({ plugins: [away] })
     refusalOf(await api.get(things.at('a')), 404)
+    await eventually(async () =>
+      expect((await pluginStates(api)).get('yaml')?.object.status).toMatchObject({
+        phase: 'NotInstalled',
+        kinds: ['things.yaml.example.com'],
+        conditions: [{ type: 'Ready', status: 'False', reason: 'NotInstalled' }],
+      }),
+    )
+    expect((await pluginStates(api)).get('items')?.phase).toBe('Started')
     await server.end()
     await server.restart({ plugins: [dir] })
     expect((await things.read('a')).metadata.uid).toBe(made.metadata.uid)
+    await eventually(async () => {
+      const states = await pluginStates(api)
+      expect(['yaml', 'items'].map(name => states.get(name)?.phase)).toEqual(['Started', 'NotInstalled'])
+    })
     await rm(away, { recursive: true, force: true })
   })
 })

@@ -25,7 +25,7 @@ export function pluginModel(reservedDomain: string) {
       status: {
         type: 'object',
         properties: {
-          phase: { type: 'string', enum: ['Starting', 'Started', 'Failed', 'Disabled'] },
+          phase: { type: 'string', enum: ['Starting', 'Started', 'Failed', 'Disabled', 'NotInstalled'] },
           message: { type: 'string', description: 'Why the plugin is in this phase.' },
           version: { type: 'string', description: "Version of the plugin's package." },
           source: {
@@ -98,5 +98,8 @@ export function pluginModel(reservedDomain: string) {
   })
 }
 
-export type PluginStatus = NonNullable<ObjectOf<ReturnType<typeof pluginModel>>['status']>
-export type PluginPhase = NonNullable<PluginStatus['phase']>
+type StoredStatus = NonNullable<ObjectOf<ReturnType<typeof pluginModel>>['status']>
+/** The phase of a plugin that a server has. */
+export type PluginPhase = Exclude<NonNullable<StoredStatus['phase']>, 'NotInstalled'>
+/** The status of a plugin that a server has. */
+export type PluginStatus = StoredStatus & { readonly phase?: PluginPhase }

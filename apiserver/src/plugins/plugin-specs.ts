@@ -36,6 +36,13 @@ export class PluginSpecs {
     return { enabled: spec?.enabled ?? true, reload: spec?.reload }
   }
 
+  /** Waits until the objects are known and returns the names of those that are not marked yet. @throws when stopped */
+  async unmarked(): Promise<string[]> {
+    await this.#informer.synced
+    const objects = this.#informer.list().filter(({ status }) => status?.phase !== 'NotInstalled')
+    return objects.map(({ metadata }) => metadata.name)
+  }
+
   /** Returns the groups of a plugin's routes when a server last ran it. */
   routesOf(name: string): readonly string[] {
     return this.#informer.get(name)?.status?.routes ?? []

@@ -13,6 +13,9 @@ const retryMs = 1000
 /** Reason of the condition `Ready` if a source cannot be loaded. */
 const loadError = 'LoadError'
 
+/** Phase, and reason of the condition `Ready`, of a plugin that a server does not have. */
+const notInstalled = 'NotInstalled'
+
 /**
  * The fields of a status that do not outlive it. `routes` does: a server that starts does not know the routes of a disabled
  * plugin, and responds with 503 below those that the last status names.
@@ -42,7 +45,8 @@ export class PluginStatuses {
   /** Those that are not stored yet. */
   readonly #wanted = new Map<string, PluginStatus>()
   readonly #writing = new Map<string, Promise<void>>()
-  readonly #forgetting = new Set<Promise<void>>()
+  /** Writes other than those of a status. They are not repeated. */
+  readonly #background = new Set<Promise<void>>()
 
   /** Writes start when `ready` has resolved, because the kind itself needs the store to start. */
   constructor(parts: {
@@ -76,13 +80,15 @@ export class PluginStatuses {
   }
 
   /**
-   * Stores the status of a plugin once more if a server whose unique indexes are superseded has overwritten it, and those of
-   * this server are in force. The other server may be about to stop, as in a rolling upgrade. `stored` is the reason of the
-   * condition in the store.
+   * Stores the status of a plugin once more if a server has overwritten it that does not have the plugin, or whose unique
+   * indexes are superseded while those of this server are in force. The other server may be about to stop, as in a rolling
+   * upgrade. `stored` returns the reason of a condition in the store.
    */
-  defend(name: string, stored: string | undefined): void {
-    const own = this.#latest.get(name)?.conditions?.find(({ type }) => type === 'UniqueIndexesInForce')
-    if (stored === 'Superseded' && own?.reason === 'InForce') this.restore(name)
+  defend(name: string, stored: (condition: string) => string | undefined): void {
+    const indexes = 'UniqueIndexesInForce'
+    const own = this.#latest.get(name)?.conditions?.find(({ type }) => type === indexes)
+    const isSuperseded = stored(indexes) === 'Superseded' && own?.reason === 'InForce'
+    if (isSuperseded || stored('Ready') === notInstalled) this.restore(name)
   }
 
   /** Stores the status of a plugin once more, after its object was deleted. */
@@ -102,20 +108,44 @@ export class PluginStatuses {
     })
   }
 
+  /**
+   * Says in the object of a plugin that this server does not have it. Called at the start only, so that servers with
+   * different plugins do not overwrite each other again and again: one that has the plugin restores its status. What the
+   * object says of kinds and routes stays.
+   */
+  markNotInstalled(name: string): void {
+    const message = 'no server that runs has this plugin'
+    const lastTransitionTime = new Date().toISOString()
+    const ready = { type: 'Ready', status: 'False', reason: notInstalled, message, lastTransitionTime }
+    const phase = { phase: notInstalled, message, conditions: [ready] }
+    const status = { ...phase, migrations: null, problemCount: null, problems: null }
+    const patch = { type: 'merge', document: { status } } as const
+    this.#inBackground(name, 'failed to mark a plugin that is not installed', async () => {
+      try {
+        await this.#writes.patch(this.#served, name, patch, 'status', defaultWriteOptions)
+      } catch (error) {
+        if (!isApiError(error, 'NotFound')) throw error
+      }
+    })
+  }
+
   /** Deletes the object that `publishLoadError` stored for a source that has loaded since, under another name. */
   forgetLoadError(name: string, source: string): void {
     this.#latest.delete(name)
-    const forgetting = this.#forget(name, source)
+    this.#inBackground(name, 'failed to delete an outdated plugin status', () => this.#forget(name, source))
+  }
+
+  #inBackground(plugin: string, failure: string, write: () => Promise<void>): void {
+    const writing = this.#ready
+      .then(write)
       .catch(error => {
-        if (!this.#signal.aborted)
-          this.#log.warn({ plugin: name, err: error }, 'failed to delete an outdated plugin status')
+        if (!this.#signal.aborted) this.#log.warn({ plugin, err: error }, failure)
       })
-      .finally(() => this.#forgetting.delete(forgetting))
-    this.#forgetting.add(forgetting)
+      .finally(() => this.#background.delete(writing))
+    this.#background.add(writing)
   }
 
   async #forget(name: string, source: string): Promise<void> {
-    await this.#ready
     const live = await this.#writes.readLive(this.#served, name)
     const { uid } = live?.stored.object.metadata ?? {}
     const status = live?.stored.object.status as PluginStatus | undefined
@@ -126,7 +156,7 @@ export class PluginStatuses {
 
   /** Resolves when everything published so far is stored, or the server stops. */
   async settled(): Promise<void> {
-    await Promise.all([...this.#writing.values(), ...this.#forgetting])
+    await Promise.all([...this.#writing.values(), ...this.#background])
   }
 
   async #write(name: string): Promise<void> {

@@ -31,7 +31,7 @@ export interface PluginLifecycle extends PluginProgress {
 
 interface PluginsOptions {
   readonly create: (loader: PluginLoader, loaded: LoadedPlugin) => PluginLifecycle
-  readonly specs: Pick<PluginSpecs, 'current' | 'reasonOf' | 'observe'>
+  readonly specs: Pick<PluginSpecs, 'current' | 'reasonOf' | 'observe' | 'unmarked'>
   /** Gets the sources that cannot be loaded; absent where another process writes the statuses. */
   readonly statuses?: PluginStatuses
   readonly settings: SettingsSources
@@ -99,7 +99,7 @@ export class Plugins {
     }
     specs.observe((name, isDeleted) => {
       if (isDeleted) statuses?.restore(name)
-      else statuses?.defend(name, specs.reasonOf(name, 'UniqueIndexesInForce'))
+      else statuses?.defend(name, type => specs.reasonOf(name, type))
       this.#follow(name).catch(error => log.error({ plugin: name, err: error }, 'failed to follow a spec'))
     })
     const starts: Promise<void>[] = []
@@ -122,6 +122,7 @@ export class Plugins {
     this.#isLoaded = true
     this.#warnOfStrays()
     for (const { slot, error } of failed) this.#reportFailure(slot, error)
+    void this.#markOthers()
     return { starting: Promise.all(starts).then(() => statuses?.settled()) }
   }
 
@@ -154,6 +155,18 @@ export class Plugins {
   #warnOfStrays(): void {
     const { settings, log } = this.#options
     for (const stray of straySettings(settings, this.names)) log.warn({}, stray)
+  }
+
+  /** Marks the `Plugin` objects of plugins that this server does not have. Never rejects. */
+  async #markOthers(): Promise<void> {
+    const { statuses, specs } = this.#options
+    if (statuses === undefined) return
+    // Objects of failures that no longer exist are deleted first.
+    await statuses.settled()
+    // Rejects when the server stops.
+    const names = await specs.unmarked().catch(() => [])
+    const own = new Set(this.#slots.map(({ runner, failedAs }) => runner?.name ?? failedAs))
+    for (const name of names) if (!own.has(name)) statuses.markNotInstalled(name)
   }
 
   async #follow(name: string): Promise<void> {
