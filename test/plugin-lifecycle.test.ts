@@ -457,6 +457,12 @@ describe('spec.reload', () => {
           version: `1.${minor}.0`,
           kinds: [`thing${minor}s.released.example.com`],
           routes: [`api${minor}.released.example.com/v1`],
+          conditions: expect.arrayContaining([
+            expect.objectContaining({
+              ...{ type: 'Reloaded', status: 'True' },
+              message: `spec.reload "r${reloads}": version 1.${minor}.0 was loaded`,
+            }),
+          ]),
         }),
       )
     }
@@ -490,7 +496,9 @@ describe('spec.reload', () => {
     const indexeds = await Watch.open(server.url, indexedsPath)
     await indexeds.synced()
     await writeFiles(dir, { 'index.js': code })
-    expect(await reload(api, 'ReloadFailed')).toContain(why)
+    const failed = await reload(api, 'ReloadFailed')
+    expect(failed).toContain(why)
+    expect(failed).toContain(JSON.stringify(`spec.reload "r${reloads}": `).slice(1, -1))
     expect((await api.get(wordPath)).body).toEqual({ word: 'one', reply: 'a' })
     objectOf(await api.post(plainsPath, plain('b')), 201)
     await eventually(async () =>

@@ -1,4 +1,4 @@
-import { deepEqual } from '../model/index.ts'
+import { deepEqual, shorten } from '../model/index.ts'
 import type { IndexFindings, ReportedProblem } from './index-report.ts'
 import type { PluginPhase, PluginStatus } from './plugin-kind.ts'
 import type { PluginStatuses } from './plugin-status.ts'
@@ -9,6 +9,8 @@ export const pluginReportDefaults = Object.freeze({
   shownProblems: 20,
   /** Most characters of the failure of a runnable or schedule. The log has the whole error. */
   failureCharacters: 300,
+  /** Most characters of a `spec.reload` in the message of a condition. */
+  valueCharacters: 100,
 })
 
 type Facts = Pick<PluginStatus, 'source' | 'version' | 'kinds' | 'routes'>
@@ -46,7 +48,7 @@ export class PluginReport {
   #facts: Facts
   /** The status that was published last. */
   #status: PluginStatus = {}
-  #reload: { readonly failure: string | undefined } | undefined
+  #reload: { readonly hasFailed: boolean; readonly message: string } | undefined
 
   constructor(name: string, source: string, statuses: PluginStatuses) {
     this.#name = name
@@ -67,9 +69,16 @@ export class PluginReport {
     this.#facts = { ...this.#facts, ...facts }
   }
 
-  /** Sets the outcome of the latest reload for the next `publish`. `failure` is undefined if it succeeded. */
-  reloaded(failure: string | undefined): void {
-    this.#reload = { failure }
+  /**
+   * Sets the outcome of the latest reload for the next `publish`, after `describe`.
+   * @param asked the `spec.reload` that asked for it; undefined if the program did
+   * @param failure undefined if it succeeded
+   */
+  reloaded(asked: string | number | undefined, failure: string | undefined): void {
+    const { valueCharacters } = pluginReportDefaults
+    const by = asked === undefined ? '' : `spec.reload ${shorten(JSON.stringify(asked), valueCharacters)}: `
+    const message = `${by}${failure ?? `version ${this.#facts.version} was loaded`}`
+    this.#reload = { hasFailed: failure !== undefined, message }
   }
 
   publish(phase: PluginPhase, { why, findings, problems, stored }: Details): void {
@@ -90,11 +99,11 @@ export class PluginReport {
       conditions.push(this.#condition('UniqueIndexesInForce', inForce ? 'True' : 'False', reason, text))
     }
     if (this.#reload !== undefined) {
-      const { failure } = this.#reload
+      const { hasFailed, message } = this.#reload
       conditions.push(
-        failure === undefined
-          ? this.#condition('Reloaded', 'True', 'Reloaded', 'the latest reload has loaded the code')
-          : this.#condition('Reloaded', 'False', 'ReloadFailed', failure),
+        hasFailed
+          ? this.#condition('Reloaded', 'False', 'ReloadFailed', message)
+          : this.#condition('Reloaded', 'True', 'Reloaded', message),
       )
     }
     const migrations = stored.flatMap(({ kind, migration }) => {

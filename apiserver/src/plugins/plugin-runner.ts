@@ -90,7 +90,7 @@ export class PluginRunner implements PluginLifecycle {
       // True also if it has been enabled again since.
       const interrupted = this.#run?.signal.aborted === true
       if (interrupted || (!wanted.enabled && applied.enabled)) await this.#disable()
-      if (wanted.reload !== applied.reload) await this.#reload()
+      if (wanted.reload !== applied.reload) await this.#reload(wanted.reload)
       if (wanted.enabled && this.#report.phase === 'Disabled') await this.#restart()
     })
   }
@@ -103,7 +103,7 @@ export class PluginRunner implements PluginLifecycle {
    * with index functions is built again, next to the one that is served. When it takes over, watches end with 1013.
    */
   reload(): Promise<ReloadOutcome> {
-    return this.#next(() => this.#reload())
+    return this.#next(() => this.#reload(undefined))
   }
 
   /** True when its models and routes are registered, or it has failed or is disabled. */
@@ -207,7 +207,8 @@ export class PluginRunner implements PluginLifecycle {
     else await this.#fail(refusal)
   }
 
-  async #reload(): Promise<ReloadOutcome> {
+  /** @param asked the `spec.reload` that asks for it */
+  async #reload(asked: PluginSpec['reload']): Promise<ReloadOutcome> {
     const running = this.#run
     let run: PluginRun | undefined
     try {
@@ -224,13 +225,14 @@ export class PluginRunner implements PluginLifecycle {
       await run?.end()
       const message = redactedMessageOf(error)
       this.#log.error({ err: error }, 'failed to reload the plugin')
-      this.#report.reloaded(running === undefined ? message : `the previous code keeps running: ${message}`)
+      const failure = running === undefined ? message : `the previous code keeps running: ${message}`
+      this.#report.reloaded(asked, failure)
       this.#publish(this.#report.phase ?? 'Failed', this.#report.message)
       return { reloaded: false, message }
     }
     this.#log.info({ version: this.#loaded.packageVersion }, 'reloaded the code of the plugin')
     this.#describe()
-    this.#report.reloaded(undefined)
+    this.#report.reloaded(asked, undefined)
     if (run !== undefined) await this.#work(run, running).catch(error => this.#fail(error))
     else if (this.#applied?.enabled === false) this.#publish('Disabled', disabled)
     else await this.#restart()
