@@ -17,7 +17,11 @@ const runTimeoutMs = 120_000
 export function retryDeadLetters(controller: ControllerBuilder<DeadLetterObject>, courier: Courier): void {
   controller
     .timeoutMs(runTimeoutMs)
-    .reconcile((letter, context) => (letter.spec.retry ? retry(letter, courier, context) : undefined))
+    .reconcile((letter, context) =>
+      letter.spec.retry && letter.metadata.deletionTimestamp === undefined
+        ? retry(letter, courier, context)
+        : undefined,
+    )
 }
 
 async function retry(

@@ -295,6 +295,24 @@ describe('failing deliveries', () => {
     await poll(reasons).toContain('DeadLetter')
   })
 
+  test('are not sent once their dead letter is being deleted', async () => {
+    let accepts = false
+    receiver.answer = () => (accepts ? 200 : 500)
+    await subscribe({ maxAttempts: 1 })
+    await create('a')
+    await create('b')
+    await poll(async () => (await letters()).length).toBe(2)
+    accepts = true
+    const letterOf = async (object: string) =>
+      (await letters()).find(({ spec }) => spec.object === object)?.metadata.name ?? ''
+    const [dropped, sent] = [await letterOf('Item a'), await letterOf('Item b')]
+    await client.patch(DeadLetter, dropped, { metadata: { finalizers: ['example.com/keep'] } })
+    await client.delete(DeadLetter, dropped)
+    for (const name of [dropped, sent]) await client.patch(DeadLetter, name, { spec: { retry: true } })
+    await waitFor(client, DeadLetter, sent, until.deleted(), { timeoutMs: 60_000 })
+    expect(events()).toEqual(['added b'])
+  })
+
   test('are signed again only if the plugin has made them', async () => {
     receiver.answer = () => 500
     await subscribe({ maxAttempts: 1 })
@@ -444,6 +462,17 @@ describe('a deleted subscription', () => {
     await waitFor(client, Subscription, 's', until.deleted(), { timeoutMs: 120_000 })
     await poll(reasons).toContain('Undelivered')
     await poll(async () => (await letters()).length).toBe(0)
+  })
+
+  test('makes no dead letters, which would go with it', async () => {
+    receiver.answer = () => new Promise(() => {})
+    await subscribe({ drainSeconds: 4, maxAttempts: 1 })
+    await create('a')
+    await client.delete(Subscription, 's')
+    receiver.answer = () => 500
+    await waitFor(client, Subscription, 's', until.deleted(), { timeoutMs: 120_000 })
+    await poll(reasons).toContain('Undelivered')
+    expect(await reasons()).not.toContain('DeadLetter')
   })
 })
 

@@ -257,7 +257,9 @@ export class Worker {
         this.#record('Warning', 'DeliveryFailed', `${delivery.object}: ${failure}`)
         this.#progress.soon()
       } else this.#progress.later()
-      if (attempts >= spec.maxAttempts && (await this.#bury(delivery, attempts, failure))) {
+      // The dead letter of a deleted subscription would be deleted with it, and prolong a deletion in the foreground.
+      const mayBury = this.#target === undefined && attempts >= spec.maxAttempts
+      if (mayBury && (await this.#bury(delivery, attempts, failure))) {
         this.#report.settled(delivery)
         break
       }
