@@ -102,7 +102,9 @@ describe.each(stores)('a namespaced kind on the %s store', store => {
       await api.delete(everywhere),
       await api.put(everywhere, {}),
     ]) {
-      refusalOf(answer, 405)
+      expect(refusalOf(answer, 405).message).toContain(
+        'places are in namespaces, at .../namespaces/<namespace>/places',
+      )
       expect(answer.headers.get('allow')).toBe('GET, HEAD')
     }
     refusalOf(await api.get(`${everywhere}/x`), 404)
