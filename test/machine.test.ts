@@ -63,9 +63,11 @@ async function run(mark: string): Promise<string> {
 }
 
 it('installs the archive without npm, serves with the archive of a plugin, upgrades and rolls back', async () => {
-  expect(await run('install')).toBe('setpoint 0.1.0')
   const git = async (...args: string[]) => (await execute('git', args, { cwd: root })).stdout.trim()
   const commit = await git('rev-parse', 'HEAD')
+  const says = (version: string) =>
+    `setpoint ${version} (commit ${commit.slice(0, 8)}, Node ${process.version})`
+  expect(await run('install')).toBe(says('0.1.0'))
   const isReleased = (await git('tag', '--points-at', 'HEAD')).split('\n').includes('v0.1.0')
   if (!isReleased) expect(packed).toContain(`setpoint-0.1.0+${commit.slice(0, 8)}`)
 
@@ -85,10 +87,10 @@ it('installs the archive without npm, serves with the archive of a plugin, upgra
   expect(fieldsOf((await api.get('/version')).body).gitCommit).toBe(commit)
 
   await packNextVersion()
-  expect(await run('upgrade')).toBe('setpoint 0.2.0')
+  expect(await run('upgrade')).toBe(says('0.2.0'))
   // It still runs from the folder of its version.
   expect((await api.get('/docs')).status).toBe(200)
-  expect(await run('rollback')).toBe('setpoint 0.1.0')
+  expect(await run('rollback')).toBe(says('0.1.0'))
   expect(await server.kill('SIGTERM')).toMatchObject({ code: 0 })
   expect(await readdir(join(folder, 'npm'))).toEqual([])
 })

@@ -1,5 +1,5 @@
 import { Command, CommanderError, Help, Option } from 'commander'
-import { programVersion } from '../program-version.ts'
+import { programCommit, programVersion } from '../program-version.ts'
 import { createCommand, type NewPlugin } from './create-command.ts'
 import { type CommandName, environmentName, type Flag, type GivenFlags } from './flag.ts'
 import { configFlag } from './flags-settings.ts'
@@ -109,7 +109,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     .description('A Kubernetes-style control plane, extensible by plugins')
     .configureOutput(output)
     .exitOverride()
-    .version(`setpoint ${programVersion()}`, '--version', 'print the version')
+    .version(versionLine(), '--version', 'print the version')
     .helpOption('-h, --help', 'print this text')
   for (const name of ownCommands) {
     const given = new Map<Flag, string[]>()
@@ -123,7 +123,7 @@ export function readArguments(argv: readonly string[]): Arguments {
         // Without what commander adds: the description says the default already.
         optionDescription: ({ description }) => description,
       })
-      .version(`setpoint ${programVersion()}`, '--version', 'print the version')
+      .version(versionLine(), '--version', 'print the version')
       .helpOption('-h, --help', 'print this text')
       .allowExcessArguments(false)
     if (name === 'dev') command.argument('[dir]', 'folder of the plugin', '.')
@@ -194,4 +194,11 @@ function describe({ code, message }: CommanderError, argv: readonly string[]): s
   const isKnown = first === 'create' || Object.hasOwn(commands, first ?? '')
   const command = first === 'create' && second === 'plugin' ? 'create plugin ' : isKnown ? `${first} ` : ''
   return `${text}; see \`setpoint ${command}--help\``
+}
+
+/** Returns the version with what else a report of a fault needs. */
+function versionLine(): string {
+  const commit = programCommit()
+  const of = commit === '' ? '' : `commit ${commit.slice(0, 8)}, `
+  return `setpoint ${programVersion()} (${of}Node ${process.version})`
 }

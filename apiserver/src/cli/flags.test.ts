@@ -893,7 +893,7 @@ describe('help and version', () => {
     expect(parse(['--listen', 'x', '--help']).command).toBe('help')
     expect(parse(['--version'], { SETPOINT_ROLE: 'x' })).toEqual({
       command: 'help',
-      text: expect.stringMatching(/^setpoint \d+\.\d+\.\d+\n$/),
+      text: expect.stringMatching(/^setpoint \d+\.\d+\.\d+ \(Node v\d+\.\d+\.\d+\)\n$/),
     })
   })
 })
