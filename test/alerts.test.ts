@@ -1,8 +1,9 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { dump, load } from 'js-yaml'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { blocksOf, fileOf } from './support/doc-blocks.ts'
 import { pick, release, render } from './support/helm.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { promtool } from './support/prometheus.ts'
@@ -36,6 +37,19 @@ it('Prometheus takes the rules', async () => {
   )
   expect(code, output).toBe(0)
   expect(output).toContain(`${rules.length} rules found`)
+})
+
+it('the rule of the documentation fires for old and for missing backups of the CronJob of the chart', async () => {
+  const page = await readFile(new URL('../docs/operations/backup.md', import.meta.url), 'utf8')
+  const rule = blocksOf('backup.md', page).find(block => fileOf(block) === 'backup-alerts.yaml')?.text ?? ''
+  const { objects } = await render({ backup: { enabled: true } })
+  const name = objects.find(({ kind }) => kind === 'CronJob')?.name.replace(release.fullname, 'setpoint')
+  expect(rule).toContain(`cronjob="${name}"`)
+  await writeFile(join(folder, 'backup-alerts.yaml'), rule)
+  const fixture = new URL('fixtures/alerts/backup-alerts.test.yaml', import.meta.url)
+  await copyFile(fixture, join(folder, 'backup-alerts.test.yaml'))
+  const { code, output } = await promtool(folder, 'test', 'rules', 'backup-alerts.test.yaml')
+  expect(code, output).toBe(0)
 })
 
 it('each alert fires when it should, with the text that it should, and not otherwise', async () => {
