@@ -477,7 +477,12 @@ it('the commands of the page encrypt what a store had in the clear', async () =>
   expect((await api.get(secretsOf(api).at('a'))).status).toBe(200)
   expect(server.stderr()).not.toContain('every user can read')
   await stop(server)
+  await expect(run('encryption-check')).rejects.toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining('objects//secrets/default/a: it is stored in the clear'),
+  })
   expect((await run('reencrypt')).stdout).toMatch(/^rewritten [1-9]\d* of \d+ values\n$/)
+  expect((await run('encryption-check')).stdout).toContain('No problems.')
   expect(await filesWith(Buffer.from(mark).toString('base64'))).toEqual([])
   expect((await stored('objects//secrets/')).map(([, value]) => value.slice(0, 23))).toEqual([
     'k8s:enc:aesgcm:v1:key1:',
