@@ -16,7 +16,7 @@ export const shippedObjectsDefaults = Object.freeze({
   /** Milliseconds before the second attempt at documents with transient problems. Each further wait is twice as long. */
   retryMs: 5_000,
   /** Most milliseconds between two attempts. */
-  maxRetryMs: 60_000,
+  maxRetryMs: 20_000,
 })
 
 interface ShippedObjectsParts {
