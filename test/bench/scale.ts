@@ -13,7 +13,7 @@ import { type Program, runSetpoint, startSetpoint } from './program.ts'
 import { RawConnection, rawRequest, withToken } from './raw-http.ts'
 import { ScriptProcess } from './script-process.ts'
 
-const objects = Number(process.env.OBJECTS ?? 1_000_000)
+const objects = 1_000_000
 const objectBytes = 1024
 const watchers = 10_000
 /** Two, because one user may have only half of the connections that the process has descriptors for. */
