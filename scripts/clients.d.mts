@@ -2,6 +2,8 @@
 export function findGoClients(): Promise<string>
 /** Returns the path of the built program `test/clients/e2e`, which takes minutes. @throws Error as above */
 export function findKubernetesSpecs(): Promise<string>
+/** Returns the path of the built program `test/clients/definitions`. @throws Error as above */
+export function findDefinitionChecker(): Promise<string>
 /** Returns the path of the installed program `test/clients/python`. @throws Error as above */
 export function findPythonClients(): Promise<string>
 /** Returns the path of the built program `test/clients/rust`, which takes minutes. @throws Error as above */

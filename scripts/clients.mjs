@@ -4,7 +4,7 @@
  * Each goes into the cache folder (`.cache` at the repository root, or `SETPOINT_CACHE_DIR`) at its first use, and again
  * when its sources change. Go 1.24, Python 3.10 with pip, or Rust 1.88 with Cargo must be on PATH.
  *
- * As a program it prints the path: `node scripts/clients.mjs go`, `e2e`, `python`, or `rust`.
+ * As a program it prints the path: `node scripts/clients.mjs go`, `e2e`, `definitions`, `python`, or `rust`.
  */
 import { createHash } from 'node:crypto'
 import { copyFile, cp, mkdir, readdir, readFile, realpath, rename, writeFile } from 'node:fs/promises'
@@ -27,6 +27,11 @@ export function findGoClients() {
 /** @returns {Promise<string>} */
 export function findKubernetesSpecs() {
   return find('e2e', 'Go 1.24', buildGo)
+}
+
+/** @returns {Promise<string>} */
+export function findDefinitionChecker() {
+  return find('definitions', 'Go 1.24', buildGo)
 }
 
 /** @returns {Promise<string>} */
@@ -99,7 +104,7 @@ async function digestOf(folder, version) {
 if (process.argv[1] && (await realpath(process.argv[1]).catch(() => '')) === fileURLToPath(import.meta.url)) {
   try {
     const clients = {
-      ...{ go: findGoClients, e2e: findKubernetesSpecs },
+      ...{ go: findGoClients, e2e: findKubernetesSpecs, definitions: findDefinitionChecker },
       ...{ python: findPythonClients, rust: findRustClients },
     }
     const client = clients[process.argv[2] ?? 'go']

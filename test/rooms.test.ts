@@ -18,6 +18,7 @@ const server: Plan = {
   encryption: 'storage',
   model: '',
   openapi: 'model package-folder.ts program-version.ts',
+  definitions: 'model openapi',
   scheduling: '',
   security: 'log scheduling',
   audit: 'log security',
@@ -35,7 +36,7 @@ const server: Plan = {
     'http log metrics model plugins security storage storage/embedded storage/etcd watch rooms.ts package-folder.ts',
   // The command reads its flags without loading the whole server.
   cli:
-    'audit audit/policy-file.ts cache encryption encryption/configuration.ts http kubernetes ' +
+    'audit audit/policy-file.ts cache definitions encryption encryption/configuration.ts http kubernetes ' +
     'kubernetes/service-accounts/token-life.ts log metrics model operations plugins registry ' +
     'security security/access.ts security/token-list.ts storage storage/embedded storage/etcd watch watch/watch-limits.ts ' +
     'rooms.ts program-version.ts package-folder.ts',

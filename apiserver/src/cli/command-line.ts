@@ -21,6 +21,7 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   verify: 'check that a backup is whole, and say what it has',
   reencrypt:
     'rewrite what is stored in the clear or with an old key, as the encryption of the store says now',
+  definitions: "print a plugin's kinds as CustomResourceDefinitions of Kubernetes",
 })
 
 /** In the order of the help. */
@@ -37,6 +38,7 @@ const ownCommands = [
   'restore',
   'verify',
   'reencrypt',
+  'definitions',
 ] as const
 
 export type Arguments =
@@ -57,6 +59,8 @@ export type Arguments =
   /** A full backup, and the increments after it. */
   | { readonly command: 'restore'; readonly given: GivenFlags; readonly files: readonly string[] }
   | { readonly command: 'verify'; readonly given: GivenFlags; readonly files: readonly string[] }
+  /** `plugin` is what `--plugin` takes, not checked yet. */
+  | { readonly command: 'definitions'; readonly given: GivenFlags; readonly plugin: string }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Text that was asked for: help or the version. */
   | { readonly command: undefined; readonly text: string }
@@ -128,6 +132,8 @@ export function readArguments(argv: readonly string[]): Arguments {
       .allowExcessArguments(false)
     if (name === 'dev') command.argument('[dir]', 'folder of the plugin', '.')
     if (name === 'service-account-token') command.argument('<account>', 'service account, as NAMESPACE/NAME')
+    if (name === 'definitions')
+      command.argument('<plugin>', 'folder, package or archive of the plugin, as --plugin takes it')
     if (name === 'purge') command.argument('<group>', 'API group of the plugin, such as demo.example.com')
     if (name === 'backup') command.argument('<file>', 'file to write; - for standard output')
     if (name === 'restore' || name === 'verify')
@@ -136,6 +142,7 @@ export function readArguments(argv: readonly string[]): Arguments {
       const files = [argument].flat()
       const [first = ''] = files
       if (name === 'purge') result = { command: name, given, group: first }
+      else if (name === 'definitions') result = { command: name, given, plugin: first }
       else if (name === 'dev') result = { command: name, given, dir: first }
       else if (name === 'service-account-token') result = { command: name, given, account: first }
       else if (name === 'backup') result = { command: name, given, file: first }
@@ -161,6 +168,7 @@ export function readArguments(argv: readonly string[]): Arguments {
 function sourcesOf(command: CommandName): string {
   if (command === 'serve') return sourcesWithFile
   if (command === 'dev') return sourcesOfDev
+  if (flagsOf(command).length === 0) return ''
   return configFlag.commands.includes(command) ? sourcesWithFileOfServer : sources
 }
 

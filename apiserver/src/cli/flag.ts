@@ -23,6 +23,7 @@ export type CommandName =
   | 'restore'
   | 'verify'
   | 'reencrypt'
+  | 'definitions'
 
 /** The commands that work on the store itself. They read the configuration file of the server, as `status` does. */
 export const storeCommands = [

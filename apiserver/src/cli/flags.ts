@@ -69,6 +69,7 @@ export type CommandLine =
   | { readonly command: 'restore'; readonly options: RestoreCommandOptions }
   | { readonly command: 'verify'; readonly options: VerifyCommandOptions }
   | { readonly command: 'reencrypt'; readonly options: ReencryptOptions }
+  | { readonly command: 'definitions'; readonly plugin: PluginSource }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
   | { readonly command: 'help'; readonly text: string }
@@ -87,6 +88,8 @@ export function parseCommandLine(
   const parsed = readArguments(argv)
   if (parsed.command === undefined) return { command: 'help', text: parsed.text }
   if (parsed.command === 'create') return parsed
+  if (parsed.command === 'definitions')
+    return { command: parsed.command, plugin: readPluginSource(parsed.plugin, readFile) }
   const taken = flagsOf(parsed.command)
   // Other commands get the file of a server.
   const inFile = parsed.command === 'dev' ? taken : flagsOf('serve')

@@ -5,11 +5,15 @@ import { UsageError } from './flags-values.ts'
 
 /**
  * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with a new plugin,
- * what a command about the store found, a backup or what one has, or
+ * what a command about the store found, a backup or what one has, definitions of a plugin's kinds, or
  * one line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
  * the others start fast.
  */
 export async function main(argv: readonly string[]): Promise<void> {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    // Its reader has seen enough, as in `setpoint status | head -1`.
+    if (error.code !== 'EPIPE') throw error
+  })
   try {
     const commandLine = parseCommandLine(argv, process.env)
     if (commandLine.command === 'serve') {
@@ -48,6 +52,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     } else if (commandLine.command === 'reencrypt') {
       const { reencrypt } = await import('./reencrypt.ts')
       await reencrypt(commandLine.options)
+    } else if (commandLine.command === 'definitions') {
+      const { printDefinitions } = await import('./definitions.ts')
+      await printDefinitions(commandLine.plugin)
     } else if (commandLine.command === 'create') {
       const { createPlugin } = await import('./create-plugin.ts')
       process.stdout.write(await createPlugin(commandLine.plugin))

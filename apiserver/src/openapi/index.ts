@@ -8,4 +8,5 @@
  */
 export * from './api-documents.ts'
 export * from './docs-page.ts'
+export { toOpenApiSchema } from './openapi-schema.ts'
 export type { SwaggerForm } from './swagger-document.ts'
