@@ -65,7 +65,7 @@ function checkGroup({ plugin, group: { groupVersion, routes } }: PluginRoutes, r
   if (reserved !== undefined)
     throw new RouteConflictError(
       plugin,
-      `its ${titleOf(reserved, groupVersion)} begins with namespaces, which is reserved for namespaced kinds`,
+      `its ${titleOf(reserved, groupVersion)} begins with namespaces, which is reserved for kinds: put another segment first, or declare an action of the kind`,
     )
 }
 
