@@ -3,7 +3,7 @@ import { programCommit, programVersion } from '../program-version.ts'
 import { createCommand, type NewPlugin } from './create-command.ts'
 import { type CommandName, environmentName, type Flag, type GivenFlags } from './flag.ts'
 import { configFlag } from './flags-settings.ts'
-import { allFlags, flagsOf } from './flags-table.ts'
+import { allFlags, areas, flagsOf } from './flags-table.ts'
 import { UsageError } from './flags-values.ts'
 
 /** The commands of `setpoint`. */
@@ -70,6 +70,12 @@ A setting is taken from the command line, else from the environment. An empty en
 Settings with several values are separated by commas in the environment.
 `
 
+const examplesOfServe = `
+Examples:
+  setpoint serve --plugin ./my-plugin
+  setpoint serve --config setpoint.yaml
+  setpoint serve --listen 0.0.0.0:443 --tls-cert tls.crt --tls-key tls.key --token-file tokens.yaml`
+
 /** For `serve`. */
 const sourcesWithFile = `
 A setting is taken from the command line, else from the environment, else from the configuration file. An empty
@@ -121,7 +127,8 @@ export function readArguments(argv: readonly string[]): Arguments {
     const about = sourcesOf(name)
     const command = program
       .command(name)
-      .description(commands[name])
+      .summary(commands[name])
+      .description(name === 'serve' ? `${commands[name]}\n${examplesOfServe}` : commands[name])
       .configureHelp({
         formatHelp: (command, help) => `${Help.prototype.formatHelp.call(help, command, help)}${about}`,
         // Without what commander adds: the description says the default already.
@@ -149,7 +156,15 @@ export function readArguments(argv: readonly string[]): Arguments {
       else if (name === 'restore' || name === 'verify') result = { command: name, given, files }
       else result = { command: name, given }
     })
-    for (const flag of flags) command.addOption(optionOf(flag, name, given))
+    let area: string | undefined
+    for (const flag of flags) {
+      const option = optionOf(flag, name, given)
+      if (name === 'serve') {
+        area = areas.find(({ first }) => first === flag)?.title ?? area
+        if (area !== undefined) option.helpGroup(`${area}:`)
+      }
+      command.addOption(option)
+    }
   }
   const create = createCommand(plugin => {
     result = { command: 'create', plugin }

@@ -94,6 +94,22 @@ export const flags = Object.freeze({
     commands: ['serve', 'kubeconfig', 'service-account-token', 'status', 'backup'],
     read: readAuthoritiesFile,
   }),
+  healthListen: value({
+    name: 'health-listen',
+    placeholder: 'HOST:PORT',
+    description:
+      'address of /livez, /readyz and /metrics, without authentication and TLS; only with --role controllers',
+    read: readListenAddress,
+  }),
+  collector: value({
+    name: 'collector',
+    placeholder: 'true|false',
+    default: 'true',
+    bare: 'true',
+    description:
+      'delete dependents of deleted owners, and old events; false if the user of --server-token-file may not reach all kinds; only with --role controllers',
+    read: readBoolean,
+  }),
   token: value({
     name: 'token',
     placeholder: 'TOKEN',
@@ -162,22 +178,6 @@ export const flags = Object.freeze({
   }),
   ...oidcFlags,
   ...auditFlags,
-  healthListen: value({
-    name: 'health-listen',
-    placeholder: 'HOST:PORT',
-    description:
-      'address of /livez, /readyz and /metrics, without authentication and TLS; only with --role controllers',
-    read: readListenAddress,
-  }),
-  collector: value({
-    name: 'collector',
-    placeholder: 'true|false',
-    default: 'true',
-    bare: 'true',
-    description:
-      'delete dependents of deleted owners, and old events; false if the user of --server-token-file may not reach all kinds; only with --role controllers',
-    read: readBoolean,
-  }),
   ...storeFlags,
   plugin: {
     name: 'plugin',
@@ -188,20 +188,6 @@ export const flags = Object.freeze({
     commands: ['serve'],
     read: readPluginSource,
   } satisfies ValueFlag<PluginSource>,
-  maxWatches: value({
-    name: 'max-watches',
-    placeholder: 'COUNT',
-    default: String(watchLimitDefaults.connections),
-    description: 'most connections with watches; further ones get 429',
-    read: readCount,
-  }),
-  maxWatchesPerUser: value({
-    name: 'max-watches-per-user',
-    placeholder: 'COUNT',
-    default: String(watchLimitDefaults.connectionsPerUser),
-    description: 'most connections with watches of one user; without authentication all callers are one user',
-    read: readCount,
-  }),
   reservedDomain: value({
     name: 'reserved-domain',
     placeholder: 'DOMAIN',
@@ -244,6 +230,20 @@ export const flags = Object.freeze({
     default: '15',
     description:
       'time after which another process takes the lease of a leader that does not renew it; the leader stops its controllers after two thirds of it',
+    read: readCount,
+  }),
+  maxWatches: value({
+    name: 'max-watches',
+    placeholder: 'COUNT',
+    default: String(watchLimitDefaults.connections),
+    description: 'most connections with watches; further ones get 429',
+    read: readCount,
+  }),
+  maxWatchesPerUser: value({
+    name: 'max-watches-per-user',
+    placeholder: 'COUNT',
+    default: String(watchLimitDefaults.connectionsPerUser),
+    description: 'most connections with watches of one user; without authentication all callers are one user',
     read: readCount,
   }),
   slowRequestMs: value({
@@ -316,6 +316,20 @@ export const flags = Object.freeze({
   ...backupFlags,
   config: configFlag,
 })
+
+/** The parts of the help of `serve`, each with its first flag. The flags of a part stand together in the table. */
+export const areas: readonly { readonly title: string; readonly first: Flag }[] = Object.freeze([
+  { title: 'What runs, and where', first: flags.role },
+  { title: 'Controllers in a process of their own', first: flags.server },
+  { title: 'Who may call, and HTTPS', first: flags.tokenFile },
+  { title: 'Single sign-on', first: flags.oidcIssuer },
+  { title: 'Audit log', first: flags.auditLog },
+  { title: 'Store', first: flags.store },
+  { title: 'Plugins and kinds', first: flags.plugin },
+  { title: 'Leader election', first: flags.lease },
+  { title: 'Limits and logs', first: flags.maxWatches },
+  { title: 'Configuration file', first: flags.config },
+])
 
 export const allFlags: readonly Flag[] = Object.freeze(Object.values(flags))
 

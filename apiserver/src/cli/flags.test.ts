@@ -6,7 +6,7 @@ import { openssl } from '../../../test/support/openssl.ts'
 import { environmentName } from './flag.ts'
 import { type CommandLine, parseCommandLine } from './flags.ts'
 import { readPluginSource } from './flags-plugin.ts'
-import { flags, flagsOf } from './flags-table.ts'
+import { areas, flags, flagsOf } from './flags-table.ts'
 import { UsageError } from './flags-values.ts'
 import type { ServeOptions } from './options.ts'
 
@@ -828,6 +828,26 @@ describe('the configuration file', () => {
 })
 
 describe('help and version', () => {
+  it('of serve begins with examples, and has every flag in the part of its area', () => {
+    const help = parse(['--help'])
+    if (help.command !== 'help') throw new Error('no help')
+    const { text } = help
+    const parts = text.split(/\n(?=[A-Z][^\n]*:\n)/).map(part => ({
+      title: part.slice(0, part.indexOf(':')),
+      flags: part.match(/(?<=\n {2}--)[a-z-]+/g) ?? [],
+    }))
+    expect(parts.map(({ title }) => title)).toEqual([
+      ...['Usage', 'Examples', 'Options', ...areas.map(({ title }) => title)],
+    ])
+    const partOf = (flag: string) => parts.find(({ flags }) => flags.includes(flag))?.title
+    expect(partOf('listen')).toBe('What runs, and where')
+    expect(partOf('collector')).toBe('Controllers in a process of their own')
+    expect(partOf('etcd-password-file')).toBe('Store')
+    expect(parts.flatMap(({ flags }) => flags).sort()).toEqual(
+      ['version', ...flagsOf('serve').map(({ name }) => name)].sort(),
+    )
+  })
+
   it('lists the commands without any argument and with --help', () => {
     const help = parseCommandLine([], {})
     expect(help).toEqual(parseCommandLine(['--help'], {}))
