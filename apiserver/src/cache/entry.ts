@@ -5,6 +5,7 @@ import {
   objectKey,
   type Revision,
 } from '@setpoint/controller-runtime/api'
+import type { PackedValues } from '../model/index.ts'
 
 /**
  * One version of one object in the cache. It is immutable. The cache, its snapshots, the history and responses share it.
@@ -20,10 +21,8 @@ export interface Entry {
   readonly bytes: Buffer
   /** Labels by key. Empty objects are shared. */
   readonly labels: Readonly<Record<string, string>>
-  /**
-   * Index values by position in the model's `IndexSet`. The values of 'metadata.labels' are strings `key=value`.
-   */
-  readonly values: readonly (readonly string[])[]
+  /** Index values, see `valuesAt`. Those of 'metadata.labels' are strings `key=value`. */
+  readonly values: PackedValues
   /**
    * Set if the stored form cannot be told from this entry: the object has recorded other unique values than those in
    * `values`, or was stored under another API version, or with fields that are pruned. A write to it starts from a live

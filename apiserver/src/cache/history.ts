@@ -177,6 +177,7 @@ export function bytesOf(event: CacheEvent): number {
 /** Returns the bytes that an entry takes in memory, besides those of each entry. */
 export function bytesOfEntry(entry: Entry): number {
   let bytes = entry.bytes.length
-  for (const values of entry.values) if (values.length > 1) bytes += values.length * valueBytes
+  for (const values of entry.values)
+    if (Array.isArray(values) && values.length > 1) bytes += values.length * valueBytes
   return bytes
 }

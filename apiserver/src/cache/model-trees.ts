@@ -1,6 +1,6 @@
 import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
-import { IndexSet, noValues } from '../model/index.ts'
+import { IndexSet, noValues, valuesAt } from '../model/index.ts'
 import { finishYielding } from '../scheduling/index.ts'
 import type { CountedTree } from './counted-tree.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
@@ -68,9 +68,10 @@ export class ModelTrees<T extends Slot = Slot> {
     let pairs = 0
     for (let position = 0; position < this.#indexes.length; position++) {
       if (position === IndexSet.name && previous && next) continue
-      const before = previous && valuesAt(previous, position)
-      const after = next && valuesAt(next, position)
-      if (before === after || (before && after && sameValues(before, after))) continue
+      if (previous && next && previous.values[position] === next.values[position]) continue
+      const before = previous && indexedAt(previous, position)
+      const after = next && indexedAt(next, position)
+      if (before && after && sameValues(before, after)) continue
       pairs += this.#indexes[position]?.change(slot, before, after) ?? 0
       if (position === IndexSet.labels) this.#reindexKeys(slot, next?.labels, previous?.labels)
     }
@@ -97,9 +98,9 @@ export class ModelTrees<T extends Slot = Slot> {
 
 const noLabels: Entry['labels'] = Object.freeze({})
 
-function valuesAt(entry: Entry, position: number): readonly string[] {
+function indexedAt(entry: Entry, position: number): readonly string[] {
   // The trees rely on the index of names, so it does not use the model's function.
-  return position === IndexSet.name ? [entry.name] : (entry.values[position] ?? noValues)
+  return position === IndexSet.name ? [entry.name] : valuesAt(entry, position)
 }
 
 interface Index<T extends Slot> {
@@ -146,7 +147,7 @@ export class SingleValueIndex<T extends Slot = Slot> implements Index<T> {
   }
 
   async fill(slots: readonly T[], position: number, yielder: Yielder): Promise<void> {
-    const values = slots.map(slot => valuesAt(slot.entry, position)[0])
+    const values = slots.map(slot => indexedAt(slot.entry, position)[0])
     // Names are in order already.
     const pairs = { values, objects: slots }
     const sorted = position === IndexSet.name ? pairs : await sortPairs(pairs, yielder)
@@ -183,7 +184,7 @@ class MultiValueIndex implements Index<Slot> {
   }
 
   async fill(slots: readonly Slot[], position: number, yielder: Yielder): Promise<void> {
-    const valuesOf = (slot: Slot) => valuesAt(slot.entry, position)
+    const valuesOf = (slot: Slot) => indexedAt(slot.entry, position)
     const smallest = await sortPairs(
       { values: slots.map(slot => smallestOf(valuesOf(slot))), objects: slots },
       yielder,

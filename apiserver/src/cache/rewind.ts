@@ -55,5 +55,6 @@ export class Rewind {
 
 /** Returns the number of an object's index values, which are compared. */
 function valuesOf(entry: Entry | undefined): number {
-  return entry?.values.reduce((sum, { length }) => sum + length, 0) ?? 0
+  if (entry === undefined) return 0
+  return entry.values.reduce<number>((sum, values) => sum + (Array.isArray(values) ? values.length : 1), 0)
 }

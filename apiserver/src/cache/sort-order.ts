@@ -1,4 +1,4 @@
-import { compareCodePoints, compareUnits, IndexSet, noValues, ordersByUnit } from '../model/index.ts'
+import { compareCodePoints, compareUnits, IndexSet, ordersByUnit, valuesAt } from '../model/index.ts'
 import { CountedTree } from './counted-tree.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
 import type { Entry } from './entry.ts'
@@ -26,7 +26,7 @@ export type OrderView = CountedTreeView<OrderKey, Slot, Named>
 /** Returns the smallest value of an object if ascending, the largest if descending, or undefined without values. */
 export function sortValue(entry: Entry, { index, descending }: SortKey): string | undefined {
   if (index === IndexSet.name) return entry.name
-  const values = entry.values[index] ?? noValues
+  const values = valuesAt(entry, index)
   return descending ? largestOf(values) : smallestOf(values)
 }
 

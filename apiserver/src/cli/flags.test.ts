@@ -834,7 +834,7 @@ describe('help and version', () => {
     const { text } = help
     const parts = text.split(/\n(?=[A-Z][^\n]*:\n)/).map(part => ({
       title: part.slice(0, part.indexOf(':')),
-      flags: part.match(/(?<=\n {2}--)[a-z-]+/g) ?? [],
+      flags: [...part.matchAll(/(?<=\n {2}--)[a-z-]+/g)].map(([flag]) => flag),
     }))
     expect(parts.map(({ title }) => title)).toEqual([
       ...['Usage', 'Examples', 'Options', ...areas.map(({ title }) => title)],

@@ -1,6 +1,6 @@
 import { ApiError, nameOfKey, type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
 import type { LogFollower } from '../cache/index.ts'
-import { decodeStored, IndexSet, type ServedModel } from '../model/index.ts'
+import { decodeStored, IndexSet, type ServedModel, valuesAt } from '../model/index.ts'
 import { type Namespaces, notFound, unreadable, withApiErrors } from '../registry/index.ts'
 import { type Compare, type Storage, undecrypted } from '../storage/index.ts'
 
@@ -19,7 +19,7 @@ export class KnownNamespaces implements Namespaces {
   async admit(served: ServedModel, key: ObjectKey, isLive: boolean): Promise<Compare> {
     const { namespace = '' } = splitObjectKey(key)
     const cached = isLive ? undefined : this.#follower.entryOf(this.#kind, namespace)
-    if (cached?.values[IndexSet.deletionTimestamp]?.length === 0)
+    if (cached !== undefined && valuesAt(cached, IndexSet.deletionTimestamp).length === 0)
       return { key: this.#kind.keyOf(namespace), modRevision: cached.revision }
     const { pair } = await withApiErrors(this.#storage.get(this.#kind.keyOf(namespace)))
     if (pair === undefined) throw notFound(this.#kind, namespace)

@@ -8,6 +8,7 @@ import {
   IndexSet,
   type ModelRegistry,
   type ServedModel,
+  valuesAt,
 } from '../model/index.ts'
 import {
   declaredWriteOptions,
@@ -222,8 +223,8 @@ export class NamespaceLifecycle {
   }
 }
 
-function isDeleting({ values }: Entry): boolean {
-  return values[IndexSet.deletionTimestamp]?.length === 1
+function isDeleting(entry: Entry): boolean {
+  return valuesAt(entry, IndexSet.deletionTimestamp).length === 1
 }
 
 function keyIn({ keyPrefix }: ServedModel, storeKey: string): ObjectKey {

@@ -11,7 +11,7 @@ import {
   splitObjectKey,
 } from '@setpoint/controller-runtime/api'
 import type { Entry, LogFollower, ModelCache } from '../cache/index.ts'
-import { freezeJson, IndexSet, type ModelRegistry } from '../model/index.ts'
+import { freezeJson, IndexSet, type ModelRegistry, valuesAt } from '../model/index.ts'
 import { notReady } from '../registry/index.ts'
 import { type Actor, checkActor } from './actor.ts'
 
@@ -84,7 +84,7 @@ export class AdmitReads implements AdmitLister {
     this.#count(cache, best === undefined ? snapshot.size : best.to - best.from)
     const found: Entry[] = []
     const visit = (entry: Entry) => {
-      if (terms.every(({ position, value }) => entry.values[position]?.includes(value))) found.push(entry)
+      if (terms.every(({ position, value }) => valuesAt(entry, position).includes(value))) found.push(entry)
     }
     if (best === undefined) snapshot.objects.forEachValue(visit)
     else

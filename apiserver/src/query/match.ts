@@ -1,6 +1,6 @@
 import { matchesAll, type Selector } from '@setpoint/controller-runtime/api'
 import type { Entry } from '../cache/for-query.ts'
-import { type IndexSet, noValues } from '../model/index.ts'
+import { type IndexSet, noValues, valuesAt } from '../model/index.ts'
 
 /** Entries that testing an object by so many terms counts as, in long work. */
 export function testWorkOf(terms: number): number {
@@ -29,6 +29,5 @@ export function labelValuesOf(entry: Entry, key: string): readonly string[] {
 }
 
 function fieldValuesOf(entry: Entry, name: string, indexes: IndexSet): readonly string[] {
-  const position = indexes.indexOf(name)
-  return (position === undefined ? undefined : entry.values[position]) ?? noValues
+  return valuesAt(entry, indexes.indexOf(name))
 }

@@ -6,7 +6,7 @@ import {
   type Selector,
 } from '@setpoint/controller-runtime/api'
 import { type Entry, first, type IndexTree, type ModelSnapshot } from '../cache/for-query.ts'
-import { IndexSet, noValues } from '../model/index.ts'
+import { IndexSet, valuesAt } from '../model/index.ts'
 import type { Work } from '../scheduling/index.ts'
 import { type Bounds, boundIn, boundsOf } from './bounds.ts'
 import { labelValuesOf } from './match.ts'
@@ -87,7 +87,7 @@ function* fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Ter
     negated: operator === 'notin',
     overlapping: !isSingle && values.length > 1,
     whole: isSingle,
-    test: entry => matches(requirement, entry.values[position] ?? noValues),
+    test: entry => matches(requirement, valuesAt(entry, position)),
   })
 }
 
@@ -113,7 +113,7 @@ function* rangeTerms(snapshot: ModelSnapshot, key: string, bounds: Bounds): Work
       inNameOrder: position === IndexSet.name,
       whole: true,
       inRuns: size,
-      test: entry => matchesAll(requirements, () => entry.values[position] ?? noValues),
+      test: entry => matchesAll(requirements, () => valuesAt(entry, position)),
     }
   }
   if (smallest === largest) return [rangeTerm(smallest, bounds)]

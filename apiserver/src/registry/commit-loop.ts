@@ -9,9 +9,11 @@ import {
   encodeObject,
   noReservations,
   objectStart,
+  type PackedValues,
   reservationsOf,
   type StoredObject,
   storedJson,
+  unpackValues,
   type WireVersion,
   wireBytes,
   wireVersionOf,
@@ -32,8 +34,7 @@ interface CachedObject {
   readonly revision: Revision
   /** Wire JSON. */
   readonly bytes: Buffer
-  /** Index values by position in the model's IndexSet. */
-  readonly values: readonly (readonly string[])[]
+  readonly values: PackedValues
   /** See `Entry`. */
   readonly storedFormDiffers?: true
 }
@@ -310,9 +311,15 @@ function readStored(served: ServedModel, key: ObjectKey, pair: KeyValue): Stored
 /** Returns undefined if the cache does not tell the stored form. */
 function fromCache(served: ServedModel, cached: CachedObject): Current | undefined {
   if (cached.storedFormDiffers) return undefined
-  const { bytes, revision, values } = cached
+  const { bytes, revision } = cached
   const object = decodeWire(bytes)
-  return { object, reservations: reservationsOf(served, values), revision, bytes, isLive: false }
+  return {
+    object,
+    reservations: reservationsOf(served, unpackValues(cached)),
+    revision,
+    bytes,
+    isLive: false,
+  }
 }
 
 function toWrite(

@@ -1,6 +1,6 @@
 import { nameOfKey, type Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
-import { IndexSet, noValues } from '../model/index.ts'
+import { IndexSet, valuesAt } from '../model/index.ts'
 import { boundIn, boundsOf } from '../query/index.ts'
 import { type Audience, type Interest, interestKey } from './audience.ts'
 import { RangeTable, type ValueRange } from './range-table.ts'
@@ -121,7 +121,7 @@ export class AudienceIndex {
     for (const tables of [this.#byField, this.#byRange]) {
       for (const [position, table] of tables) {
         if (position === IndexSet.name) table.visit(entry.name, visit)
-        else for (const value of entry.values[position] ?? noValues) table.visit(value, visit)
+        else for (const value of valuesAt(entry, position)) table.visit(value, visit)
       }
     }
     if (this.#byLabel.size === 0 && this.#byLabelKey.isEmpty) return
