@@ -471,6 +471,10 @@ it('the commands of the page encrypt what a store had in the clear', async () =>
     ...secretsOf(plain.api).body('a', undefined),
     data: { a: Buffer.from(mark).toString('base64') },
   })
+  const accounts = '/api/v1/namespaces/default/serviceaccounts'
+  await plain.api.post(accounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'a' } })
+  const tokenRequest = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} }
+  expect(await plain.api.post(`${accounts}/a/token`, tokenRequest)).toMatchObject({ status: 201 })
   await stop(plain.server)
   await run('encryption-file')
   const { server, api } = await start()
@@ -479,7 +483,17 @@ it('the commands of the page encrypt what a store had in the clear', async () =>
   await stop(server)
   await expect(run('encryption-check')).rejects.toMatchObject({
     code: 1,
-    stdout: expect.stringContaining('objects//secrets/default/a: it is stored in the clear'),
+    stdout: expect.stringContaining('object stored in the clear objects//secrets/default/a: it is stored'),
+  })
+  // What can be read is not taken for lost: no advice to remove it, and no removal.
+  const encryptedOnly = ['--encryption-provider-config', join(folder, 'encrypted-only.yaml')]
+  const check = (...args: string[]) => runProgram(['check', ...args, ...encryptedOnly, ...storeFlags()])
+  const dropping = await check('--repair', '--drop-signing-keys')
+  expect(dropping.stdout).toMatch(/^ {2}object stored in the clear \(1\): .*run setpoint reencrypt/m)
+  expect(dropping.stdout).toMatch(/^ {2}signing keys stored in the clear \(1\): .*run setpoint reencrypt/m)
+  expect(dropping.stdout).not.toMatch(/cannot be decrypted|\(repaired\)/)
+  expect(JSON.parse((await check('--output', 'json')).stdout)).toMatchObject({
+    counts: { 'object stored in the clear': 1, 'signing keys stored in the clear': 1 },
   })
   expect((await run('reencrypt')).stdout).toMatch(/^rewritten [1-9]\d* of \d+ values\n$/)
   expect((await run('encryption-check')).stdout).toContain('No problems.')

@@ -1,4 +1,4 @@
-import { isEncrypted, UndecryptableError } from '../storage/index.ts'
+import { isEncrypted, StoredInTheClearError, UndecryptableError } from '../storage/index.ts'
 import {
   type EncryptionConfiguration,
   type EncryptionRule,
@@ -113,7 +113,7 @@ function readerOf(providers: readonly Provider[], stored: Buffer): Provider {
   const reader = providers.find(each => begins(stored, each))
   if (reader !== undefined) return reader
   if (!isEncrypted(stored))
-    throw new UndecryptableError(
+    throw new StoredInTheClearError(
       'is stored in the clear, which --encryption-provider-config does not allow without the provider identity',
     )
   // k8s:enc:<algorithm>:<version>:<name>:

@@ -14,6 +14,8 @@ export const problems = Object.freeze({
   'malformed object': 'delete it through the API, or restore a backup',
   'object that cannot be decrypted':
     'give --encryption-provider-config with its key, or delete it as an object whose key is lost',
+  'object stored in the clear':
+    'it is readable, do not delete it: run setpoint reencrypt with a --encryption-provider-config that also has the provider identity',
   'object past a bound': 'it can be read, deleted and made smaller; other writes are refused',
   'object in no namespace':
     'create the namespace and delete the object, or purge its group if its plugin is uninstalled',
@@ -31,6 +33,8 @@ export const problems = Object.freeze({
     'tokens of service accounts are refused: restore a backup, or let --repair --drop-signing-keys remove them, which makes every token issued so far invalid',
   'signing keys that cannot be decrypted':
     'give --encryption-provider-config with their key, or if it is lost for ever, let --repair --drop-signing-keys remove them, which makes every token of a service account issued so far invalid',
+  'signing keys stored in the clear':
+    'they are readable, do not remove them: run setpoint reencrypt with a --encryption-provider-config that also has the provider identity',
   'unknown key': 'find out which program has written it; Setpoint does not use it',
 })
 

@@ -9,7 +9,14 @@ import {
   reservationsPrefix,
   versionOf,
 } from '../registry/index.ts'
-import { currentPages, formatKey, type KeyValue, type Storage, undecrypted } from '../storage/index.ts'
+import {
+  currentPages,
+  formatKey,
+  type KeyValue,
+  type Storage,
+  StoredInTheClearError,
+  undecrypted,
+} from '../storage/index.ts'
 import { boundExceeded, readObject } from './check-object.ts'
 import { readTogether } from './check-reads.ts'
 import { type CheckReport, type Finding, Findings } from './check-report.ts'
@@ -130,11 +137,15 @@ class StoreCheck {
     const sealed = undecrypted(pair)
     if (sealed === undefined && isList(value)) return
     // Without the configuration a value is sealed, and has no failure: its key may well be there.
-    const isLost = sealed === undefined || failure !== undefined
+    const isClear = sealed instanceof StoredInTheClearError
+    const isLost = sealed === undefined || (failure !== undefined && !isClear)
     const repaired = this.#repair && this.#dropSigningKeys && isLost && (await this.#remove(pair))
     if (sealed === undefined)
       this.#findings.add('malformed signing keys', key, 'it is not a list in JSON', repaired)
-    else this.#findings.add('signing keys that cannot be decrypted', key, `it ${sealed.message}`, repaired)
+    else {
+      const problem = isClear ? 'signing keys stored in the clear' : 'signing keys that cannot be decrypted'
+      this.#findings.add(problem, key, `it ${sealed.message}`, repaired)
+    }
   }
 
   /** Returns false if the key has been written since. */
@@ -156,7 +167,9 @@ class StoreCheck {
     await this.#enter({ resource, namespace }, key)
     const sealed = undecrypted(pair)
     if (sealed !== undefined) {
-      this.#findings.add('object that cannot be decrypted', key, `it ${sealed.message}`)
+      const isClear = sealed instanceof StoredInTheClearError
+      const problem = isClear ? 'object stored in the clear' : 'object that cannot be decrypted'
+      this.#findings.add(problem, key, `it ${sealed.message}`)
       return []
     }
     const object = readObject(name, value)

@@ -197,7 +197,12 @@ export class IncompleteRestoreError extends WrongStoreError {
 
 /** A stored value cannot be decrypted with the keys that there are. The message is a clause about the value that says why. */
 export class UndecryptableError extends Error {
-  override readonly name = 'UndecryptableError'
+  override readonly name: string = 'UndecryptableError'
+}
+
+/** A stored value is in the clear, where the configuration of the encryption allows only encrypted ones. It is not damaged. */
+export class StoredInTheClearError extends UndecryptableError {
+  override readonly name = 'StoredInTheClearError'
 }
 
 /**
