@@ -1,4 +1,6 @@
-import { rm, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { Api, objectOf } from './support/api.ts'
@@ -10,6 +12,18 @@ import { Users } from './support/users.ts'
 import { copyFixture, startSharedWorld } from './support/worlds.ts'
 
 /** `setpoint status` against running servers, over HTTP and HTTPS. */
+
+/** Returns the URL of a server without plugins whose metrics are these. */
+async function serverWith(metrics: string): Promise<string> {
+  const server = createServer(({ url }, response) => {
+    if (url === '/metrics') response.end(`setpoint_build_info{store="embedded",role="all"} 1\n${metrics}`)
+    else response.end(url === '/readyz?verbose' ? 'ok' : '{"items":[]}')
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => void server.close())
+  const address = server.address()
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : address}`
+}
 
 function status(args: readonly string[]): Promise<Exit> {
   return runProgram(['status', ...args])
@@ -139,4 +153,19 @@ it('names what is not well, and what the caller may not see, of several servers'
   expect((await as('ann')).problems).toContainEqual(
     expect.stringMatching(`^${world.server.url} cannot be reached`),
   )
+})
+
+it('names an issuer that has failed for as long as the alert waits', async () => {
+  const alerts = await readFile(new URL('../charts/setpoint/files/alerts.yaml', import.meta.url), 'utf8')
+  const bound = Number(/setpoint_oidc_issuer_failing_seconds > (\d+)/.exec(alerts)?.[1])
+  const failing = (seconds: number) =>
+    serverWith(`setpoint_oidc_issuer_failing_seconds{issuer="https://login.example.com"} ${seconds}\n`)
+  const late = await failing(bound + 1)
+  expect(await status(['--server', late])).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining(
+      `Not well: ${late} cannot fetch the keys of the issuer https://login.example.com; tokens signed by a new key`,
+    ),
+  })
+  expect(await status(['--server', await failing(bound)])).toMatchObject({ code: 0, stderr: '' })
 })

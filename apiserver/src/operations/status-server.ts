@@ -30,6 +30,7 @@ export const statusDefaults = Object.freeze({
   diskFreeBytes: 2 ** 30,
   eventLoopSeconds: 0.5,
   fileFailingSeconds: 60,
+  issuerFailingSeconds: 300,
 })
 
 /** Asks a server for its checks and its metrics. Never rejects: what fails is a problem. */
@@ -143,6 +144,11 @@ function problemsOfValues(url: string, values: ScrapedValues): string[] {
   for (const { labels, value } of values.all('setpoint_file_failing_seconds'))
     if (value > statusDefaults.fileFailingSeconds)
       problems.push(`${url} cannot reload the files of --${labels.file}; the old ones are in use`)
+  for (const { labels, value } of values.all('setpoint_oidc_issuer_failing_seconds'))
+    if (value > statusDefaults.issuerFailingSeconds)
+      problems.push(
+        `${url} cannot fetch the keys of the issuer ${labels.issuer}; tokens signed by a new key are refused`,
+      )
   return problems
 }
 
