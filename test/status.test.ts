@@ -169,3 +169,20 @@ it('names an issuer that has failed for as long as the alert waits', async () =>
   })
   expect(await status(['--server', await failing(bound)])).toMatchObject({ code: 0, stderr: '' })
 })
+
+it('names files that fail for longer than two reads, long before any alert', async () => {
+  const failing = (seconds: number) =>
+    serverWith(
+      ['token-file', 'tls-cert']
+        .map(file => `setpoint_file_failing_seconds{file="${file}"} ${seconds}\n`)
+        .join(''),
+    )
+  const url = await failing(4.1)
+  const { code, stdout } = await status(['--server', url, '--output', 'json'])
+  expect(fieldsOf(JSON.parse(stdout)).problems).toEqual([
+    `${url} cannot reload the token file; after 10 minutes it refuses all tokens of the file`,
+    `${url} cannot reload the files of --tls-cert; the old ones are in use`,
+  ])
+  expect(code).toBe(1)
+  expect(await status(['--server', await failing(2.1)])).toMatchObject({ code: 0, stderr: '' })
+})

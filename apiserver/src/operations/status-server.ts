@@ -29,8 +29,12 @@ export const statusDefaults = Object.freeze({
   certificateMs: 7 * 24 * 3_600_000,
   diskFreeBytes: 2 ** 30,
   eventLoopSeconds: 0.5,
-  fileFailingSeconds: 60,
   issuerFailingSeconds: 300,
+  /**
+   * Two reads of the files, so that one read of a half-written file does not count. The alerts wait longer, but who asks has
+   * often just changed a file.
+   */
+  fileFailingSeconds: 4,
 })
 
 /** Asks a server for its checks and its metrics. Never rejects: what fails is a problem. */
@@ -143,7 +147,11 @@ function problemsOfValues(url: string, values: ScrapedValues): string[] {
     problems.push(`the event loop of ${url} is late by ${lag.toFixed(1)} s`)
   for (const { labels, value } of values.all('setpoint_file_failing_seconds'))
     if (value > statusDefaults.fileFailingSeconds)
-      problems.push(`${url} cannot reload the files of --${labels.file}; the old ones are in use`)
+      problems.push(
+        labels.file === 'token-file'
+          ? `${url} cannot reload the token file; after 10 minutes it refuses all tokens of the file`
+          : `${url} cannot reload the files of --${labels.file}; the old ones are in use`,
+      )
   for (const { labels, value } of values.all('setpoint_oidc_issuer_failing_seconds'))
     if (value > statusDefaults.issuerFailingSeconds)
       problems.push(
