@@ -88,7 +88,9 @@ it('says that a healthy server is well, with its store and plugins', async () =>
   const stopped = await status(['--server', server.url])
   expect(stopped).toMatchObject({
     code: 1,
-    stdout: expect.stringMatching(/^Not well: http:\S+ cannot be reached: .*ECONNREFUSED/),
+    stdout: expect.stringMatching(
+      /^Not well: http:\S+ cannot be reached: .*ECONNREFUSED \S+; if it has another address, give that with --server\n/,
+    ),
   })
 })
 
@@ -138,6 +140,18 @@ it('names what is not well, and what the caller may not see, of several servers'
       // It is valid for two days.
       expect.stringMatching(`^the certificate server of ${other.url} expires at `),
     ]),
+  )
+
+  // Each lack has its remedy.
+  const { url } = world.server
+  expect((await status(['--server', url])).stdout).toMatch(
+    /^Not well: \S+ cannot be reached: .*; give the CA certificates that have signed its certificate with --server-ca\n/,
+  )
+  expect((await status(['--server', url, '--server-ca', ca])).stdout).toMatch(
+    /^Not well: \S+ responded to \/metrics with 401: .*; give a valid token with --server-token-file\n/,
+  )
+  expect((await status(['--server', url.replace('https', 'http')])).stdout).toMatch(
+    /^Not well: \S+ cannot be reached: .*; if it has another address, give that with --server\n/,
   )
 
   const { problems } = await as('nobody')

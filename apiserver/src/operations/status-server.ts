@@ -1,6 +1,6 @@
 import type { Transport } from '@setpoint/controller-runtime'
-import { errorMessage, isRecord } from '@setpoint/controller-runtime/api'
 import type { TransportResponse } from '@setpoint/controller-runtime/internal'
+import { failureOf, refusalOf } from './status-failures.ts'
 import { ScrapedValues } from './status-metrics.ts'
 import type { CertificateReport, ServerReport, StoreReport } from './status-report.ts'
 
@@ -48,7 +48,7 @@ export async function askServer({ url, transport }: AskedServer, nowMs: number):
   } catch (error) {
     return {
       server: { ...unknown, ready: false },
-      problems: [`${url} cannot be reached: ${errorMessage(error)}`],
+      problems: [`${url} cannot be reached: ${failureOf(error)}`],
       store: null,
       certificates: [],
       position: undefined,
@@ -99,18 +99,6 @@ export async function askServer({ url, transport }: AskedServer, nowMs: number):
 /** @throws TransportError, or the reason of the time-out */
 export function getFrom({ transport }: AskedServer, path: string): Promise<TransportResponse> {
   return transport.request({ method: 'GET', path, signal: AbortSignal.timeout(statusDefaults.timeoutMs) })
-}
-
-/** Says why a server did not tell something: a lack of rights must not look like health. */
-export function refusalOf(url: string, path: string, { status, body }: TransportResponse): string {
-  let message: unknown
-  try {
-    const parsed: unknown = JSON.parse(body)
-    message = isRecord(parsed) ? parsed.message : undefined
-  } catch {
-    // Of a proxy, perhaps.
-  }
-  return `${url} responded to ${path} with ${status}${typeof message === 'string' ? `: ${message}` : ''}`
 }
 
 /** The lines `[-]store failed: reason`, `[+]space nearly full; details` and `[+]objects some cannot be read; details`. */

@@ -1,7 +1,8 @@
 import { errorMessage, isRecord } from '@setpoint/controller-runtime/api'
 import { systemNamespace } from '@setpoint/controller-runtime/internal'
+import { refusalOf } from './status-failures.ts'
 import type { LeaderReport, PluginReport, StatusReport } from './status-report.ts'
-import { type AskedServer, askServer, getFrom, refusalOf, type ServerAnswers } from './status-server.ts'
+import { type AskedServer, askServer, getFrom, type ServerAnswers } from './status-server.ts'
 
 interface StatusParts {
   /** At least one. All belong to one control plane. */
