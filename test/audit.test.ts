@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -564,6 +564,14 @@ it('a changed policy is in force within seconds, and an invalid one is not used'
   await write(policy.replaceAll('level: Metadata', 'level: RequestResponse'))
   await expect.poll(() => server.stderr()).toContain('reloaded the audit policy')
   expect(story([await trail.end(await api.get(vaults.path))])).toEqual(['ResponseComplete response'])
+  // Also if the file comes back as it was, the failure is not the last that the log says.
+  const recoveries = () =>
+    server.stderr().split('loaded the files of --audit-policy after a failure').length - 1
+  await expect.poll(recoveries).toBe(1)
+  await rename(join(folder, 'policy.yaml'), join(folder, 'away.yaml'))
+  await expect.poll(() => server.stderr()).toContain('ENOENT')
+  await rename(join(folder, 'away.yaml'), join(folder, 'policy.yaml'))
+  await expect.poll(recoveries).toBe(2)
 })
 
 describe('without a policy', () => {

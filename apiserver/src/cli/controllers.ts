@@ -55,7 +55,7 @@ export async function startControllers(
 ): Promise<RunningControllers> {
   const { server, serverToken } = options
   if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, log)
-  const files = new WatchedFiles()
+  const files = new WatchedFiles(log)
   const validity = new CertificateValidity(log)
   const transport = lastingTransport(options, { files, validity, log })
   await requireLeases(transport, server)

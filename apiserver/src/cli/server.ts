@@ -70,7 +70,7 @@ export async function startServer(
   explainFault?: (error: unknown) => string | undefined,
 ): Promise<RunningServer> {
   const { store } = options
-  const files = new WatchedFiles()
+  const files = new WatchedFiles(log)
   const validity = new CertificateValidity(log)
   const watched = { files, validity, log }
   const audit = options.audit && (await openAudit(options.audit, () => rooms.models, watched))

@@ -38,7 +38,7 @@ export async function serviceAccountToken(options: ServiceAccountTokenOptions): 
 function keepToken(options: ServiceAccountTokenOptions, path: string, logger: Logger): Started {
   const { account, serverToken } = options
   if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, logger)
-  const files = new WatchedFiles()
+  const files = new WatchedFiles(logger)
   const validity = new CertificateValidity(logger)
   const transport = lastingTransport(options, { files, validity, log: logger })
   const stopping = new AbortController()

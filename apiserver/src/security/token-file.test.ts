@@ -29,7 +29,7 @@ describe('a token file', () => {
     path = join(folder, 'tokens.yaml')
     await writeFile(path, ann.entry, { mode: 0o600 })
     clock = new FakeClock()
-    files = new WatchedFiles()
+    files = new WatchedFiles(log)
     tokens = new TokenFile({ path, text: ann.entry, files, log, clock })
   })
   afterEach(async () => {

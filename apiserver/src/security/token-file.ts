@@ -58,7 +58,6 @@ export class TokenFile {
       },
       recovered: () => {
         this.#refuses = false
-        log.info({ path }, 'loaded the token file after a failure')
       },
       changed: ([changed = '']) => {
         this.#tokens = new TokenList(changed)

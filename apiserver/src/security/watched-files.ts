@@ -1,3 +1,4 @@
+import type { Logger } from '../log/index.ts'
 import { FileWatch, type FileWatchOptions } from './file-watch.ts'
 
 /** The reloads of a setting's files, for metrics. */
@@ -13,10 +14,23 @@ export interface FileReloads {
 /** The files of this process that are reloaded when they change. */
 export class WatchedFiles {
   readonly #watches = new Map<string, FileWatch>()
+  readonly #log: Logger
 
-  /** Reloads the files of a setting until `close`. @param file the flag that names them */
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  /**
+   * Reloads the files of a setting until `close`, and logs when they can be used again after a failure, so that the failure is
+   * not the last that the log says of them.
+   * @param file the flag that names them
+   */
   follow(file: string, options: FileWatchOptions): void {
-    this.#watches.set(file, new FileWatch(options))
+    const recovered = () => {
+      options.recovered?.()
+      this.#log.info({ paths: options.paths }, `loaded the files of --${file} after a failure`)
+    }
+    this.#watches.set(file, new FileWatch({ ...options, recovered }))
   }
 
   /** Returns the reloads of each setting. */
