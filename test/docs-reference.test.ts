@@ -10,6 +10,7 @@ import { defaultIndexNames } from '@setpoint/controller-runtime/api'
 import { setupPlugin } from '@setpoint/controller-runtime/internal'
 import { startTestServer } from '@setpoint/controller-runtime/testing'
 import { expect, test } from 'vitest'
+import { commands } from '../apiserver/src/cli/command-line.ts'
 import { createCompiler } from '../apiserver/src/model/schema-compiler.ts'
 import { Gadget } from './support/sdk/sample-models.ts'
 
@@ -35,6 +36,13 @@ async function tableOf(name: string, heading: string): Promise<string[][]> {
 /** Returns the names in code in the first column. */
 const namesOf = (rows: readonly string[][]) =>
   rows.flatMap(([cell = '']) => [...cell.matchAll(/`([^`(]+)[^`]*`/g)].map(([, name = '']) => name))
+
+test('the page of flags has a section for every command', async () => {
+  const headings = (await page('../flags')).match(/^## .*/gm)?.join('\n')
+  // Its own flags are the table at the top.
+  for (const command of Object.keys(commands))
+    if (command !== 'serve') expect(headings).toMatch(new RegExp(`[ \`]${command}\``))
+})
 
 test('the page of schemas has every format that is checked', async () => {
   const { formats } = createCompiler({ collect: false })
