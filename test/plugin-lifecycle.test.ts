@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
@@ -6,6 +7,7 @@ import { Multiplexed } from './support/multiplex.ts'
 import { pluginModule, pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
 import {
   type RunningServer,
+  runProgram,
   type ServerOptions,
   spawnProgram,
   startServer,
@@ -200,6 +202,45 @@ describe('spec.enabled: false', () => {
     await eventually(() => expect(server.stderr()).toContain('the request waits'))
     await setEnabled(api, false, `${pluginsPath}/waits`)
     expect(refusalOf(await answer, 503).message).toBe('plugin waits is stopping')
+  })
+
+  it('counts for a plugin whose code does not load, also after a restart, and true tries again', async () => {
+    const dir = await writePlugin({
+      'late/package.json': JSON.stringify({
+        name: 'late',
+        version: '1.0.0',
+        type: 'module',
+        exports: './index.js',
+      }),
+      'late/index.js': "throw new Error('the module is broken')",
+    })
+    cleanups.push(() => rm(dir, { recursive: true, force: true }))
+    const server = await startServer({ plugins: [join(dir, 'late')] })
+    cleanups.push(() => server.stop())
+    const enable = (enabled: boolean) => setEnabled(new Api(server.url), enabled, `${pluginsPath}/late`)
+    const becomes = (phase: string) => isInPhase(new Api(server.url), phase, 'late')
+    const status = () => runProgram(['status', '--server', server.url])
+    await becomes('Failed')
+    await enable(false)
+    await becomes('Disabled')
+    expect(await status()).toMatchObject({ code: 0, stdout: expect.stringMatching(/^All is well\.\n/) })
+    await server.restart()
+    await eventually(async () =>
+      expect((await new Api(server.url).get('/readyz?verbose')).text).toContain('plugin/late disabled'),
+    )
+    expect(await status()).toMatchObject({ code: 0, stdout: expect.stringMatching(/^All is well\.\n/) })
+    const state = (await pluginStates(new Api(server.url))).get('late')
+    expect(state).toMatchObject({
+      phase: 'Disabled',
+      message: expect.stringMatching(/^spec\.enabled is false; .*the module is broken/),
+    })
+    await enable(true)
+    await becomes('Failed')
+    await enable(false)
+    await becomes('Disabled')
+    await writeFiles(dir, { 'late/index.js': pluginModule('late', {}) })
+    await enable(true)
+    await becomes('Started')
   })
 
   it('lets objects be deleted and lose finalizers', async () => {

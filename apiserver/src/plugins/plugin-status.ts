@@ -97,11 +97,16 @@ export class PluginStatuses {
     if (status !== undefined) this.publish(name, status)
   }
 
-  /** Reports a source that cannot be loaded. `message` starts with `plugin <source>: `. */
-  publishLoadError(name: string, message: string, source: string): void {
+  /** Reports a source that cannot be loaded. Of a plugin that is disabled nothing is expected, so it has not failed. */
+  publishLoadError(
+    name: string,
+    reason: string,
+    { source, enabled }: { readonly source: string; readonly enabled: boolean },
+  ): void {
     const lastTransitionTime = new Date().toISOString()
+    const message = enabled ? reason : `spec.enabled is false; ${reason}`
     this.publish(name, {
-      phase: 'Failed',
+      phase: enabled ? 'Failed' : 'Disabled',
       message,
       source,
       conditions: [{ type: 'Ready', status: 'False', reason: loadError, message, lastTransitionTime }],
@@ -150,7 +155,7 @@ export class PluginStatuses {
     const { uid } = live?.stored.object.metadata ?? {}
     const status = live?.stored.object.status as PluginStatus | undefined
     const isLoadError = status?.conditions?.some(({ reason }) => reason === loadError)
-    if (uid === undefined || !isLoadError || !status?.message?.startsWith(`plugin ${source}: `)) return
+    if (uid === undefined || !isLoadError || status?.source !== source) return
     await this.#writes.delete(this.#served, name, { uid, versions: [] }, defaultWriteOptions)
   }
 

@@ -5,7 +5,7 @@ import { loadPlugins } from './load-plugins.ts'
 import { PluginLoadError } from './plugin-package.ts'
 import { type SettingsSources, straySettings } from './plugin-settings.ts'
 import { PluginLoader, type PluginSource, provisionalName } from './plugin-source.ts'
-import type { PluginSpecs } from './plugin-specs.ts'
+import type { PluginSpec, PluginSpecs } from './plugin-specs.ts'
 import type { PluginStatuses } from './plugin-status.ts'
 
 /** The result of a reload. `message` says why the plugin was not reloaded; what ran before runs on. */
@@ -31,7 +31,7 @@ export interface PluginLifecycle extends PluginProgress {
 
 interface PluginsOptions {
   readonly create: (loader: PluginLoader, loaded: LoadedPlugin) => PluginLifecycle
-  readonly specs: Pick<PluginSpecs, 'current' | 'reasonOf' | 'observe' | 'unmarked'>
+  readonly specs: Pick<PluginSpecs, 'get' | 'current' | 'reasonOf' | 'observe' | 'unmarked'>
   /** Gets the sources that cannot be loaded; absent where another process writes the statuses. */
   readonly statuses?: PluginStatuses
   readonly settings: SettingsSources
@@ -43,10 +43,16 @@ interface Slot {
   readonly loader: PluginLoader
   /** Undefined until the code has been loaded. */
   runner: PluginLifecycle | undefined
-  /** Name of the `Plugin` object that says why the code cannot be loaded. */
-  failedAs: string | undefined
-  /** The `spec.reload` of that object that needs no action; undefined before the object was seen. */
-  seen: { readonly reload: string | number | undefined } | undefined
+  /** Why the code cannot be loaded; undefined until it was tried, and when it has been loaded. */
+  failed: LoadFailure | undefined
+}
+
+interface LoadFailure {
+  readonly error: PluginLoadError
+  /** Name of the `Plugin` object that says so. */
+  readonly as: string
+  /** The spec of that object that needs no action; undefined before it is known. */
+  applied: PluginSpec | undefined
 }
 
 /** All plugins of this process: loads, starts, reloads and stops them. A plugin's fault does not affect the others. */
@@ -66,11 +72,11 @@ export class Plugins {
 
   /** The state of each plugin whose code has been loaded or cannot be loaded. */
   get progress(): PluginProgress[] {
-    return this.#slots.flatMap(({ loader, runner, failedAs }) => {
+    return this.#slots.flatMap(({ loader, runner, failed }) => {
       if (runner !== undefined) return runner
-      return failedAs === undefined
-        ? []
-        : { name: provisionalName(loader.source), progress: 'failed', isAwaited: false }
+      if (failed === undefined) return []
+      const progress = failed.applied?.enabled === false ? 'disabled' : 'failed'
+      return { name: provisionalName(loader.source), progress, isAwaited: false }
     })
   }
 
@@ -88,12 +94,7 @@ export class Plugins {
     const slots = new Map<string, Slot>()
     for (const source of sources) {
       if (slots.has(source.label)) continue
-      const slot = {
-        loader: new PluginLoader(source, log),
-        runner: undefined,
-        failedAs: undefined,
-        seen: undefined,
-      }
+      const slot = { loader: new PluginLoader(source, log), runner: undefined, failed: undefined }
       slots.set(source.label, slot)
       this.#slots.push(slot)
     }
@@ -115,13 +116,13 @@ export class Plugins {
       if ('error' in outcome) {
         const { source, error } = outcome
         log.error({ source, err: error }, 'failed to load a plugin')
-        slot.failedAs = provisionalName(slot.loader.source)
+        slot.failed = { error, as: provisionalName(slot.loader.source), applied: undefined }
         failed.push({ slot, error })
       } else starts.push(this.#run(slot, outcome.loaded))
     }
     this.#isLoaded = true
     this.#warnOfStrays()
-    for (const { slot, error } of failed) this.#reportFailure(slot, error)
+    for (const { slot, error } of failed) starts.push(this.#reportFailure(slot, error))
     void this.#markOthers()
     return { starting: Promise.all(starts).then(() => statuses?.settled()) }
   }
@@ -147,7 +148,7 @@ export class Plugins {
     const { statuses } = this.#options
     const name = provisionalName(slot.loader.source)
     if (name !== loaded.plugin.name) statuses?.forgetLoadError(name, slot.loader.source.label)
-    slot.failedAs = undefined
+    slot.failed = undefined
     slot.runner = this.#options.create(slot.loader, loaded)
     return slot.runner.start()
   }
@@ -165,18 +166,21 @@ export class Plugins {
     await statuses.settled()
     // Rejects when the server stops.
     const names = await specs.unmarked().catch(() => [])
-    const own = new Set(this.#slots.map(({ runner, failedAs }) => runner?.name ?? failedAs))
+    const own = new Set(this.#slots.map(({ runner, failed }) => runner?.name ?? failed?.as))
     for (const name of names) if (!own.has(name)) statuses.markNotInstalled(name)
   }
 
   async #follow(name: string): Promise<void> {
     for (const slot of this.#slots) {
-      if (slot.runner?.name === name) await slot.runner.follow()
-      else if (slot.runner === undefined && slot.failedAs === name) {
-        const { reload } = this.#options.specs.current(name)
-        const before = slot.seen
-        slot.seen = { reload }
-        if (before !== undefined && reload !== before.reload) await this.#loadAgain(slot)
+      const { runner, failed } = slot
+      if (runner?.name === name) await runner.follow()
+      else if (runner === undefined && failed?.as === name && failed.applied !== undefined) {
+        const { applied } = failed
+        const wanted = this.#options.specs.current(name)
+        failed.applied = wanted
+        if (wanted.reload !== applied.reload || (wanted.enabled && !applied.enabled))
+          await this.#loadAgain(slot)
+        else if (!wanted.enabled && applied.enabled) this.#publishFailure(slot, failed, wanted)
       }
     }
   }
@@ -194,18 +198,28 @@ export class Plugins {
     } catch (thrown) {
       const error = thrown instanceof PluginLoadError ? thrown : new PluginLoadError(label, String(thrown))
       this.#options.log.error({ source: label, err: error }, 'failed to load a plugin')
-      this.#reportFailure(slot, error)
+      await this.#reportFailure(slot, error)
       return { reloaded: false, message: error.message }
     }
   }
 
-  #reportFailure(slot: Slot, { message }: PluginLoadError): void {
-    const { statuses } = this.#options
+  /** Says why the code cannot be loaded, unless the plugin is disabled. Never rejects. */
+  async #reportFailure(slot: Slot, error: PluginLoadError): Promise<void> {
     const taken = new Set(
-      this.#slots.flatMap(each => (each === slot ? [] : (each.runner?.name ?? each.failedAs ?? []))),
+      this.#slots.flatMap(each => (each === slot ? [] : (each.runner?.name ?? each.failed?.as ?? []))),
     )
-    slot.failedAs = unusedName(provisionalName(slot.loader.source), taken)
-    statuses?.publishLoadError(slot.failedAs, message, slot.loader.source.label)
+    const as = unusedName(provisionalName(slot.loader.source), taken)
+    const failed: LoadFailure = { error, as, applied: undefined }
+    slot.failed = failed
+    const spec = await this.#options.specs.get(as).catch(() => undefined)
+    // The server stops, or the code has been tried again meanwhile.
+    if (spec === undefined || slot.failed !== failed) return
+    failed.applied = spec
+    this.#publishFailure(slot, failed, spec)
+  }
+
+  #publishFailure({ loader }: Slot, { as, error }: LoadFailure, { enabled }: PluginSpec): void {
+    this.#options.statuses?.publishLoadError(as, error.message, { source: loader.source.label, enabled })
   }
 }
 
