@@ -253,6 +253,17 @@ describe('a plugin in TypeScript', () => {
     await expect.poll(() => site('news')).toContain('<h2>news</h1>')
   })
 
+  test('runs on with an error in a test, and is reloaded when only the test is repaired', async () => {
+    await install()
+    const { server } = await start()
+    await edit('src/plugin.test.ts', 'import', 'const wrong: string = 3\nimport')
+    await edit('src/site.ts', '<h1>', '<h2>')
+    await server.says(/src\/plugin\.test\.ts\(\d+,7\): error TS2322/, 'stderr')
+    await server.says(/the code that was loaded before keeps running/, 'stderr')
+    await edit('src/plugin.test.ts', 'const wrong: string = 3\n', '')
+    await expect.poll(() => site('welcome')).toContain('<h2>Welcome</h1>')
+  })
+
   test.each([
     ['without its compiler', async () => {}, 'no compiler; run `npm install`'],
     [

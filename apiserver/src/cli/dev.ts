@@ -2,7 +2,7 @@ import type { Logger } from '@setpoint/controller-runtime'
 import type { ProgramLog } from '../log/index.ts'
 import { codeFrameOf, explainFault } from '../plugins/index.ts'
 import type { DevCommand } from './flags.ts'
-import { FolderWatch } from './folder-watch.ts'
+import { FolderWatch, isTest } from './folder-watch.ts'
 import { runUntilStopped, type Started } from './serve.ts'
 import { startServer } from './server.ts'
 import { settingsInShort } from './settings-in-short.ts'
@@ -39,6 +39,7 @@ async function start({ options, settings, plugin }: DevCommand, programLog: Prog
   const { logger: log } = programLog
   const { path: dir, label } = plugin
   const build = await TypeScriptBuild.of(dir)
+  let isCompiled = false
   // Opened before the code is loaded, so that no change is missed.
   const watch = await FolderWatch.open({
     dir,
@@ -47,8 +48,12 @@ async function start({ options, settings, plugin }: DevCommand, programLog: Prog
       // The error of the start ends the process.
       const server = await starting.catch(() => undefined)
       if (server === undefined) return
-      log.info({ files: [...paths] }, 'files have changed, reloading the plugin')
-      if (await compile(build, log)) await server.reloadPlugin(label)
+      // A test counts only while the code does not compile, because its own error may be the cause.
+      const files = [...paths].filter(path => !isCompiled || !isTest(path))
+      if (files.length === 0) return
+      log.info({ files }, 'files have changed, reloading the plugin')
+      isCompiled = await compile(build, log)
+      if (isCompiled) await server.reloadPlugin(label)
       else log.error({ dir }, 'failed to compile the plugin; the code that was loaded before keeps running')
     },
     failed: (err, folder) => log.warn({ err, dir: folder }, 'failed to watch a folder for changes'),
@@ -56,6 +61,7 @@ async function start({ options, settings, plugin }: DevCommand, programLog: Prog
   const losses = () => programLog.losses
   const explain = (error: unknown) => explainFault(error, dir)
   const starting = compile(build, log).then(isComplete => {
+    isCompiled = isComplete
     if (!isComplete) log.error({ dir }, 'failed to compile the plugin; it is loaded when an edit repairs it')
     return startServer({ options, settings }, log, losses, undefined, explain)
   })

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { FolderWatch } from './folder-watch.ts'
+import { FolderWatch, isTest } from './folder-watch.ts'
 
 let dir: string
 let watch: FolderWatch | undefined
@@ -48,12 +48,13 @@ test('a changed, a new and a removed source file are reported, in subfolders too
   await becomes('src/lib/changed.js', 'src/lib/removed.js', 'new.yaml')
 })
 
-test('a changed test is not reported, because the plugin does not load it', async () => {
+test('a changed test is reported and told from the files that the plugin loads', async () => {
   await open()
   await write('a.test.ts')
   await write('b.spec.js')
-  await write('marker.js')
-  await becomes('marker.js')
+  await write('test.js')
+  await becomes('a.test.ts', 'b.spec.js', 'test.js')
+  expect([...reported].filter(isTest).sort()).toEqual(['a.test.ts', 'b.spec.js'])
 })
 
 test('a new folder is watched', async () => {

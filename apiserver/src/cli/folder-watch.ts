@@ -6,7 +6,7 @@ import { type CancelTimer, type Clock, systemClock } from '@setpoint/controller-
 export const folderWatchDefaults = Object.freeze({
   /** Milliseconds without a change before a change is reported: editors and compilers write several files at once. */
   quietMs: 50,
-  /** Files of a plugin by their extension. A plugin may write files of other types into its folder. */
+  /** Files of a plugin, and its tests, by their extension. A plugin may write files of other types into its folder. */
   extensions: ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts', '.json', '.yaml', '.yml'],
 })
 
@@ -144,7 +144,11 @@ export class FolderWatch {
   }
 }
 
-/** Returns true for a file that the plugin may load, which tests are not. */
 function isSource(path: string): boolean {
-  return folderWatchDefaults.extensions.includes(extname(path)) && !/\.(test|spec)\.[cm]?[jt]s$/.test(path)
+  return folderWatchDefaults.extensions.includes(extname(path))
+}
+
+/** Returns true for a test, which the plugin does not load. The compiler checks it with the plugin. */
+export function isTest(path: string): boolean {
+  return /\.(test|spec)\.[cm]?[jt]s$/.test(path)
 }
