@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, type RequestOptions, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
-import { pluginModule, writePlugin } from './support/plugins.ts'
+import { pluginModule, writeFiles, writePlugin } from './support/plugins.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 import { Users } from './support/users.ts'
 import { eventually } from './support/worlds.ts'
@@ -148,6 +148,13 @@ describe('a plugin acts as itself', () => {
 describe('a plugin that asks for permissions', () => {
   const name = 'setpoint:plugin:gamma'
   const bindingsPath = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
+  const binding = {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRoleBinding',
+    metadata: { name: 'gamma' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
+  }
   let users: Users<'ann'>
   let plugins: readonly string[]
   let admin: RequestOptions
@@ -195,13 +202,6 @@ describe('a plugin that asks for permissions', () => {
     await eventually(async () =>
       objectOf(await api.get(`/apis/rbac.authorization.k8s.io/v1/clusterroles/${name}`, admin)),
     )
-    const binding = {
-      apiVersion: 'rbac.authorization.k8s.io/v1',
-      kind: 'ClusterRoleBinding',
-      metadata: { name: 'gamma' },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
-    }
     objectOf(await api.post(bindingsPath, binding, admin), 201)
     expect((await check('list')).status).toBe(200)
     await eventually(async () => expect(await problems()).toBe('[]'))
@@ -215,6 +215,30 @@ describe('a plugin that asks for permissions', () => {
     await create('beta', 'second')
     await create('gamma', 'ours')
     await eventually(async () => expect((await check('seen')).body).toEqual(['mine', 'first', 'ours']))
+  })
+
+  it('is told how to add rules to its role when a later version asks for more', async () => {
+    const dir = await writePlugin(gamma)
+    plugins = [dir, ...plugins.slice(0, 1)]
+    await start()
+    const rolePath = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${name}`
+    objectOf(await api.post(bindingsPath, binding, admin), 201)
+    await eventually(async () => expect(await problems()).toBe('[]'))
+    const later = gamma['index.js'].replace(
+      'const permissions = [',
+      "$&{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }, ",
+    )
+    await writeFiles(dir, { 'index.js': later })
+    objectOf(await api.mergePatch(`${pluginsPath}/gamma`, { spec: { reload: 1 } }, admin))
+    const says = `no role grants get on secrets of core; the ClusterRole ${name} is older than this version of the plugin and lacks these rules`
+    await eventually(async () => expect(await problems()).toContain(says))
+    const { status } = objectOf(await api.get(`${pluginsPath}/gamma`, admin))
+    const [, patch = ''] =
+      /`kubectl patch clusterrole \S+ --type json --patch '(.*)'`/.exec(
+        JSON.stringify(status.problems).replaceAll('\\"', '"'),
+      ) ?? []
+    objectOf(await api.jsonPatch(rolePath, JSON.parse(patch), admin))
+    await eventually(async () => expect(await problems()).toBe('[]'))
   })
 
   it('has them from the start with --grant-plugins', async () => {

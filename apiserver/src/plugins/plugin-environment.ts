@@ -30,6 +30,7 @@ export interface PluginEnvironment {
   readonly roles: {
     keep(plugin: string, models: readonly Model[]): void
     request(user: string, rules: readonly PluginPermission[], isGranted: boolean): void
+    lacking(user: string, permissions: readonly PluginPermission[]): readonly PluginPermission[]
   }
   /** True if plugins get the permissions that they ask for. */
   readonly grantsPermissions: boolean

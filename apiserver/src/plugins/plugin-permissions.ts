@@ -24,19 +24,41 @@ export class PluginPermissions {
     signal.addEventListener('abort', this.#actor.onChange(changed), { once: true })
   }
 
-  /** Returns the problem that permissions are missing, if some are. */
+  /** Returns the problems that permissions are missing, because the plugin's role is not bound or lacks them. */
   problems(permissions: readonly PluginPermission[]): ReportedProblem[] {
     const missing = this.#actor.missing(permissions)
-    if (missing.length === 0) return []
     const { name } = this.#actor.user
-    // What the user of a process with controllers may do is not known here.
-    const others =
-      this.#environment.manager === undefined
-        ? ' and to the service account of the processes with controllers, setpoint-system:controllers by default'
-        : ''
-    const message = `no role grants ${missing.map(show).join(', ')}; bind the ClusterRole ${name} to the user ${name}${others}, or start the server with --grant-plugins`
-    return [{ source: 'permissions', message }]
+    const lacking = this.#environment.roles.lacking(name, missing)
+    const unbound = missing.filter(permission => !lacking.includes(permission))
+    const messages: string[] = []
+    if (unbound.length > 0) {
+      // What the user of a process with controllers may do is not known here.
+      const others =
+        this.#environment.manager === undefined
+          ? ' and to the service account of the processes with controllers, setpoint-system:controllers by default'
+          : ''
+      messages.push(
+        `no role grants ${showAll(unbound)}; bind the ClusterRole ${name} to the user ${name}${others}, or start the server with --grant-plugins`,
+      )
+    }
+    if (lacking.length > 0) {
+      messages.push(
+        `no role grants ${showAll(lacking)}; the ClusterRole ${name} is older than this version of the plugin and lacks these rules: add them with \`${patchOf(name, lacking)}\`, or start the server with --grant-plugins`,
+      )
+    }
+    return messages.map(message => ({ source: 'permissions', message }))
   }
+}
+
+/** Returns the command that adds rules to a ClusterRole. */
+function patchOf(role: string, rules: readonly PluginPermission[]): string {
+  const operations = rules.map(value => ({ op: 'add', path: '/rules/-', value }))
+  const document = JSON.stringify(operations).replaceAll("'", "'\\''")
+  return `kubectl patch clusterrole ${role} --type json --patch '${document}'`
+}
+
+function showAll(permissions: readonly PluginPermission[]): string {
+  return permissions.map(show).join(', ')
 }
 
 function show({ apiGroups, resources, verbs }: PluginPermission): string {

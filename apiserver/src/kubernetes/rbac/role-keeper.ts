@@ -113,6 +113,12 @@ export class RoleKeeper {
     void this.#run()
   }
 
+  /** Returns those permissions that the ClusterRole with the name of a plugin's user lacks. None if there is no such role yet. */
+  lacking<T extends PolicyRule>(user: string, permissions: readonly T[]): readonly T[] {
+    const rules = this.#parts.authorizer.policy.rulesOfRole({ kind: 'ClusterRole', name: user }, undefined)
+    return rules === undefined ? [] : permissions.filter(permission => !covers(rules, permission))
+  }
+
   /** Never rejects. */
   async #run(): Promise<void> {
     if (this.#isRunning || !this.#isStarted) return
