@@ -132,6 +132,13 @@ describe('failures', () => {
   test.each([
     ['without a message', 'a', { reason: 'Probed' }, /message must be a string/],
     ['without a reason', 'a', { message: 'x' }, /reason must be a string/],
+    [
+      'with a misspelled key',
+      'a',
+      { reason: 'Probed', mesage: 'x' },
+      /unknown key mesage in the event, did you mean message\?/,
+    ],
+    ['with an unknown key', 'a', { reason: 'Probed', message: 'x', at: 1 }, /unknown key at in the event/],
     ['that is a string', 'a', 'Probed', /must be an event/],
     ['about no object', undefined, { reason: 'Probed', message: 'x' }, /must be an object of the API/],
   ])('an event %s, from JavaScript, is logged and dropped', async (_, about, event, problem) => {

@@ -1,5 +1,6 @@
 import { isApiError, isNotFound } from '../api/errors.ts'
 import { isRecord } from '../api/is-record.ts'
+import { type KeysOf, unknownKeys } from '../api/known-keys.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
 import { retryWhile } from '../client/conflict-retry.ts'
@@ -43,6 +44,8 @@ export interface RecordedEvent {
   readonly reason: string
   readonly message: string
 }
+
+const eventKeys: KeysOf<RecordedEvent> = { type: true, reason: true, message: true }
 
 interface Entry {
   readonly namespace: string
@@ -250,6 +253,8 @@ function problemOf(object: unknown, event: unknown): string | undefined {
   if (!isRecord(object) || !isRecord(object.metadata))
     return 'the first argument must be an object of the API'
   if (!isRecord(event)) return 'the second argument must be an event: { type, reason, message }'
+  const unknown = unknownKeys(event, eventKeys, 'the event')
+  if (unknown.length > 0) return unknown.join('; ')
   for (const field of ['reason', 'message'] as const) {
     if (typeof event[field] !== 'string') return `${field} must be a string`
   }
