@@ -39,10 +39,15 @@ const issuersKey = 'oidc'
  * from `plugins` to the settings of plugins, and from `oidc` to a list of issuers.
  * Scalars keep their text, so `etcd-password: 007` keeps its zeros.
  *
+ * @param ofServe the flags that the file of a server may have
  * @throws UsageError with file and line if the file is not such a mapping, or has an unknown key or a value of the wrong
  *   shape
  */
-export function readConfigFile(file: NamedText, accepted: readonly Flag[]): ConfigFile {
+export function readConfigFile(
+  file: NamedText,
+  accepted: readonly Flag[],
+  ofServe: readonly Flag[],
+): ConfigFile {
   const entries = new Map<string, ConfigEntry>()
   const sections = accepted.some(({ name }) => name.startsWith(`${issuersKey}-`))
     ? [pluginsKey, issuersKey]
@@ -62,8 +67,11 @@ export function readConfigFile(file: NamedText, accepted: readonly Flag[]): Conf
     }
     if (flag === undefined) {
       const names = [...accepted.map(({ name }) => name), ...sections]
+      const list = `accepted: ${names.join(', ')}`
+      if (key === issuersKey || ofServe.some(({ name }) => name === key))
+        throw new UsageError(`${place}: only setpoint serve has ${quote(key)}; ${list}`)
       const nearest = nearestName(key, names)
-      const advice = nearest === undefined ? `accepted: ${names.join(', ')}` : `did you mean ${nearest}?`
+      const advice = nearest === undefined ? list : `did you mean ${nearest}?`
       throw new UsageError(`${place}: unknown key ${quote(key)}; ${advice}`)
     }
     const origin = `${place}: ${key}`

@@ -68,10 +68,11 @@ export class Settings {
   /**
    * @param taken the flags of the command
    * @param inFile the flags that a configuration file may have
+   * @param ofServe the flags that the file of a server may have
    */
   constructor(
     command: CommandName,
-    { taken, inFile }: { readonly taken: readonly Flag[]; readonly inFile: readonly Flag[] },
+    { taken, inFile, ofServe }: Record<'taken' | 'inFile' | 'ofServe', readonly Flag[]>,
     onCommandLine: GivenFlags,
     env: Readonly<Record<string, string | undefined>>,
     readFile: ReadFile,
@@ -93,7 +94,13 @@ export class Settings {
     this.#sources = [commandLine, environment]
     const configFile = taken.includes(configFlag) ? this.optional(configFlag) : undefined
     const accepted = inFile.filter(flag => flag !== configFlag)
-    const config = configFile && readConfigFile(configFile, accepted)
+    const config =
+      configFile &&
+      readConfigFile(
+        configFile,
+        accepted,
+        ofServe.filter(flag => flag !== configFlag),
+      )
     this.configFile = configFile?.path
     this.plugins = config?.plugins ?? {}
     this.issuers = config?.issuers

@@ -400,6 +400,13 @@ describe('setpoint dev', () => {
     expect(() => dev(args)).toThrow(says)
     expect(() => dev(args)).toThrow(UsageError)
   })
+
+  it.each(['plugin', 'etcd-endpoints', 'oidc'])('refuses %s in its file, which only serve has', key => {
+    const read = (path: string) => (path === 'c.yaml' ? `${key}: a` : '{}')
+    expect(() => parseCommandLine(['dev', '--config', 'c.yaml'], {}, read)).toThrow(
+      `c.yaml:1: only setpoint serve has "${key}"; accepted: listen, `,
+    )
+  })
 })
 
 describe('the store', () => {

@@ -92,8 +92,9 @@ export function parseCommandLine(
     return { command: parsed.command, plugin: readPluginSource(parsed.plugin, readFile) }
   const taken = flagsOf(parsed.command)
   // Other commands get the file of a server.
-  const inFile = parsed.command === 'dev' ? taken : flagsOf('serve')
-  const settings = new Settings(parsed.command, { taken, inFile }, parsed.given, env, readFile)
+  const ofServe = flagsOf('serve')
+  const inFile = parsed.command === 'dev' ? taken : ofServe
+  const settings = new Settings(parsed.command, { taken, inFile, ofServe }, parsed.given, env, readFile)
   if (parsed.command === 'token') return { command: parsed.command, options: tokenOptions(settings) }
   if (parsed.command === 'service-account-token')
     return { command: parsed.command, options: serviceAccountTokenOptions(settings, parsed.account) }

@@ -127,6 +127,10 @@ describe('settings of a plugin', () => {
     expect(refusal({ env: { SETPOINT_PLUGIN_MAIL_DEMO_API_TOKN: 'x' } })).toContain(
       'did you mean SETPOINT_PLUGIN_MAIL_DEMO_API_TOKEN?',
     )
+    expect(refusal(section({ apiTokenFiel: 'x' }))).toContain('did you mean apiTokenFile?')
+    expect(refusal({ env: { SETPOINT_PLUGIN_MAIL_DEMO_API_TOKEN_FIEL: 'x' } })).toContain(
+      'did you mean SETPOINT_PLUGIN_MAIL_DEMO_API_TOKEN_FILE?',
+    )
     expect(refusal(section({ limits: { cpus: '1' } }))).toContain('limits.cpus is not a setting')
     expect(
       refusal({ env: { SETPOINT_PLUGIN_MAIL_DEMO_ANY: '1' } }, { type: 'object', properties: {} }),

@@ -156,9 +156,10 @@ function unknownKeys(
   section: Readonly<Record<string, unknown>>,
   keys: readonly string[],
 ): string[] {
-  const accepted = new Set(keys.flatMap(key => [key, `${key}${fileSuffix}`]))
+  const files = keys.map(key => `${key}${fileSuffix}`)
+  const accepted = new Set([...keys, ...files])
   return Object.keys(section).flatMap(key =>
-    accepted.has(key) ? [] : `plugins.${plugin}.${key} is not a setting${suggest(key, keys)}`,
+    accepted.has(key) ? [] : `plugins.${plugin}.${key} is not a setting${suggest(key, keys, files)}`,
   )
 }
 
@@ -169,17 +170,19 @@ function unknownVariables(
   others: readonly string[],
 ): string[] {
   const variables = keys.map(key => `${prefix}${environmentKey(key)}`)
-  const accepted = new Set(variables.flatMap(variable => [variable, `${variable}_FILE`]))
+  const files = variables.map(variable => `${variable}_FILE`)
+  const accepted = new Set([...variables, ...files])
   const longer = others.map(environmentPrefix).filter(other => other !== prefix && other.startsWith(prefix))
   return Object.keys(env).flatMap(name => {
     if (!name.startsWith(prefix) || accepted.has(name) || textOf(env[name]) === undefined) return []
     if (serviceLink.test(name) || longer.some(other => name.startsWith(other))) return []
-    return `${name} is not a setting${suggest(name, variables)}`
+    return `${name} is not a setting${suggest(name, variables, files)}`
   })
 }
 
-function suggest(wrong: string, names: readonly string[]): string {
-  const nearest = nearestName(wrong, names)
+/** @param files names that are valid too, and are not listed */
+function suggest(wrong: string, names: readonly string[], files: readonly string[]): string {
+  const nearest = nearestName(wrong, [...names, ...files])
   if (nearest !== undefined) return `; did you mean ${nearest}?`
   return names.length === 0 ? '; the plugin has no settings' : `; accepted: ${names.join(', ')}`
 }
