@@ -156,6 +156,11 @@ test('a missing setting is named with where a test gives it, and settings of no 
       'unknown key mailbox in settings of startTestServer, which has them by plugin, did you mean mailboxes?',
     ),
   )
+  await expect(startTestServer({ settings: { mailboxes: { pepper: 'a' } } })).rejects.toThrow(
+    new TypeError(
+      'settings of startTestServer are for plugin mailboxes, and no plugin of that name is in plugins',
+    ),
+  )
 })
 
 test('dependents of a deleted owner are deleted', async () => {

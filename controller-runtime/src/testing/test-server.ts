@@ -96,6 +96,10 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   if (options.etcd !== undefined) refuseUnknownKeys(options.etcd, etcdKeys, 'etcd of startTestServer')
   const { plugins = [], models = [], settings = {}, etcd, collector = true, log = silentLogger } = options
   const names = Object.fromEntries(plugins.map(({ name }) => [name, true] as const))
+  if (plugins.length === 0 && Object.keys(settings).length > 0)
+    throw new TypeError(
+      `settings of startTestServer are for plugin ${Object.keys(settings)[0]}, and no plugin of that name is in plugins`,
+    )
   refuseUnknownKeys(settings, names, 'settings of startTestServer, which has them by plugin')
   refuseBuiltInKinds(models, 'startTestServer')
   const open = await findServer()
