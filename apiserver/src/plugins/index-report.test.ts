@@ -158,7 +158,8 @@ describe('the report of a model', () => {
     const watched = await start(served)
     expect(watched.messages()).toEqual([clash])
     await watched.registry.delete(served, 'older', { versions: [] }, defaultWriteOptions)
-    const free = '"younger" has the value "x", which it takes when it is written'
+    const free =
+      '"younger" has the value "x", which it takes only when it is written; if the function of the index has changed, raise the version of the index, so that every object takes its value'
     await untilReported(await start(served), [free])
     const patch = { type: 'merge', document: { metadata: { labels: { a: 'b' } } } } as const
     await watched.registry.patch(served, 'younger', patch, 'object', defaultWriteOptions)

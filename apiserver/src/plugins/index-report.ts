@@ -121,8 +121,12 @@ export class IndexReport {
       value.length > reportDefaults.shownValue ? `${value.slice(0, reportDefaults.shownValue)}…` : value
     const has = this.#served.model.sensitive ? 'has a value' : `has the value ${JSON.stringify(cut)}`
     const holder = await this.#registry.holderOf(this.#served, problem.index, value, name)
+    // Its holder has gone, or the function has changed: the set in force has no such value.
     if (holder === undefined || holder === name)
-      return { source, message: `${object} ${has}, which it takes when it is written` }
+      return {
+        source,
+        message: `${object} ${has}, which it takes only when it is written; if the function of the index has changed, raise the version of the index, so that every object takes its value`,
+      }
     return { source, message: `${object} ${has}, which ${JSON.stringify(holder)} holds` }
   }
 
