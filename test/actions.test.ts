@@ -125,6 +125,14 @@ it('gets fields that its input does not declare, unless the input is closed', as
   ])
 })
 
+it('is not found without its namespace, and the error says where it is', async () => {
+  expect(refusalOf(await ann.post(`${base}/keys/k/rotate`, {}), 404).message).toBe(
+    `nothing is served at ${base}/keys/k/rotate: keys are in namespaces, at .../namespaces/<namespace>/keys/<name>/rotate`,
+  )
+  const { message } = refusalOf(await ann.post(`${base}/keys/k/rotat`, {}), 404)
+  expect(message).toBe(`nothing is served at ${base}/keys/k/rotat`)
+})
+
 it('refuses other methods, dry runs, other types and duplicate fields', async () => {
   const path = `${objectAt('a', 'db')}/backup`
   const other = await ann.get(path)

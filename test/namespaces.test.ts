@@ -107,8 +107,9 @@ describe.each(stores)('a namespaced kind on the %s store', store => {
       )
       expect(answer.headers.get('allow')).toBe('GET, HEAD')
     }
-    refusalOf(await api.get(`${everywhere}/x`), 404)
-    refusalOf(await api.delete(`${everywhere}/x`), 404)
+    const hint = 'places are in namespaces, at .../namespaces/<namespace>/places/<name>'
+    expect(refusalOf(await api.get(`${everywhere}/x`), 404).message).toMatch(hint)
+    expect(refusalOf(await api.delete(`${everywhere}/x`), 404).message).toMatch(hint)
   })
 
   it('orders lists by namespace and name, and ties of a sort by name and namespace', async () => {

@@ -91,7 +91,7 @@ export const requestLimits = Object.freeze({
 })
 
 /** A path in the form of a resource. */
-interface ParsedPath extends ResourcePath {
+export interface ParsedPath extends ResourcePath {
   /** False for a path that can name no object, because it lacks a part or has more of them. */
   readonly isComplete: boolean
 }

@@ -2,7 +2,7 @@ import { ApiError, type StatusDetails } from '@setpoint/controller-runtime/api'
 import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import { echo, echoName, type ServedModel } from '../model/index.ts'
 import { verbOf } from '../security/index.ts'
-import { parseResourcePath, type ResourcePath } from './api-request.ts'
+import { type ParsedPath, parseResourcePath, type ResourcePath } from './api-request.ts'
 
 /**
  * What a request asks for, as in Kubernetes' RequestInfo. It is read once for each request. Authorization, audit and fairness
@@ -31,6 +31,8 @@ interface OtherRequest {
   readonly target: ResourcePath | string
   readonly isSensitive: boolean
   readonly served: undefined
+  /** Where else the request belongs, for people. */
+  readonly hint?: string
   /** True if plugins were starting when the request was read. They may have added the path since. */
   readonly isEarly: boolean
 }
@@ -64,8 +66,11 @@ export function readRequestInfo(
   }
   const verb = verbOf(method, parsed.name === undefined ? 'collection' : 'object') ?? method.toLowerCase()
   const served = parsed.isComplete ? modelOf(parsed) : undefined
-  if (served === undefined)
-    return { verb, target: targetOfPath(parsed), isSensitive: false, served, isEarly: isStarting() }
+  if (served === undefined) {
+    const hint = namespaceHint(parsed, modelOf)
+    const target = targetOfPath(parsed)
+    return { verb, target, isSensitive: false, served, isEarly: isStarting(), ...(hint && { hint }) }
+  }
   const parameters = query === '' ? noQuery : new URLSearchParams(query)
   return {
     verb: method === 'GET' && asksForWatch(parameters) ? 'watch' : verb,
@@ -96,9 +101,22 @@ export function nothingServed(shownPath: string, path?: string, info?: RequestIn
     )
   const isEarly = info?.served === undefined && info?.isEarly
   if (!isEarly || !path?.startsWith('/apis/'))
-    return new ApiError('NotFound', `nothing is served at ${shown}`, ownerOf(info))
+    return new ApiError('NotFound', `nothing is served at ${shown}${hintOf(info)}`, ownerOf(info))
   const message = `plugins are still starting and may serve ${shown}: retry later`
   return new ApiError('ServiceUnavailable', message, { retryAfterSeconds })
+}
+
+function hintOf(info: RequestInfo | undefined): string {
+  return info?.served === undefined && info?.hint !== undefined ? `: ${info.hint}` : ''
+}
+
+/** Returns where an object is whose path lacks its namespace, or undefined. */
+function namespaceHint(path: ParsedPath, modelOf: Served['modelOf']): string | undefined {
+  const { plural, name, namespace, subresource, isComplete } = path
+  if (!isComplete || name === undefined || namespace !== undefined) return undefined
+  const served = modelOf({ ...path, namespace: 'default' })
+  const below = subresource === undefined ? '' : `/${subresource}`
+  return served && `${plural} are in namespaces, at .../namespaces/<namespace>/${plural}/<name>${below}`
 }
 
 /** Returns the object whose subresource a request names, as details of an error. */
