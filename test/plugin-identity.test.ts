@@ -206,6 +206,9 @@ describe('a plugin that asks for permissions', () => {
     expect((await check('list')).status).toBe(200)
     await eventually(async () => expect(await problems()).toBe('[]'))
     await eventually(async () => expect((await check('seen')).body).toEqual(['mine', 'first']))
+    await eventually(async () =>
+      expect(server?.stderr()).toMatch(/a controller may read its kinds and starts/),
+    )
     expect((await check('open')).status).toBe(204)
     const ended = check('end')
     await api.delete(`${bindingsPath}/gamma`, undefined, admin)

@@ -87,8 +87,10 @@ export class PermittedControllers {
   #report(controller: Controller, message: string): void {
     const { log, changed } = this.#parts
     if (message === (this.#problems.get(controller) ?? '')) return
-    if (message === '') this.#problems.delete(controller)
-    else {
+    if (message === '') {
+      this.#problems.delete(controller)
+      log.info({ controller: controller.name }, 'a controller may read its kinds and starts')
+    } else {
       this.#problems.set(controller, message)
       log.warn({ controller: controller.name, problem: message }, 'a controller may not read its kinds')
     }
