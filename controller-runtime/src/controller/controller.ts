@@ -18,6 +18,7 @@ import { ControllerCaches } from './caches.ts'
 import { DeadlineTimer } from './deadline-timer.ts'
 import { addFinalizer, finalizerStep, removeFinalizer } from './finalizer.ts'
 import type { InformerSource } from './inputs.ts'
+import { pendingCallsWarning } from './pending-calls.ts'
 import { refuseFinalizeResult, requeueAfterMsOf, StaleCacheError } from './reconcile.ts'
 import { type ReconcileResults, ResultFanOut, resultsDefaults } from './results.ts'
 import { Rewrites, rewritesDefaults } from './rewrites.ts'
@@ -441,8 +442,7 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   #warnOfPendingCalls({ pendingCalls, log }: Run, ended: 'returned' | 'failed'): void {
-    if (pendingCalls > 0)
-      log.warn({ calls: pendingCalls }, `reconcile has ${ended} before its calls of the client: await them`)
+    if (pendingCalls > 0) log.warn({ calls: pendingCalls }, pendingCallsWarning(ended))
   }
 
   #warnOfRewrites(run: Run, before: string): void {

@@ -25,6 +25,7 @@ export interface ProcessSurroundings<Outside> {
   readonly phase: () => Phase
   readonly onCall: (call: Call) => void
   readonly onError: (error: string) => void
+  readonly onWarning: (message: string) => void
 }
 
 export interface ProcessOptions {
@@ -73,8 +74,13 @@ export class ControllerProcess {
       phase,
       onCall,
     })
-    const log = new RecentLog(error => {
-      if (!transport.isDead) around.onError(error)
+    const log = new RecentLog({
+      onError(error) {
+        if (!transport.isDead) around.onError(error)
+      },
+      onWarning(message) {
+        if (!transport.isDead) around.onWarning(message)
+      },
     })
     const plugin = pluginOf(subject, { outside: around.outside, clock, random })
     const manager = createManager({ transport, clock, log, drainTimeoutMs: 0 })

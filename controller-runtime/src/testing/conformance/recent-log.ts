@@ -10,15 +10,22 @@ interface Line {
   times: number
 }
 
+/** Hears what the report of a failure needs besides the lines. */
+interface LogListener {
+  /** Receives each logged error. */
+  onError(error: string): void
+  /** Receives each warning. */
+  onWarning(message: string): void
+}
+
 /** Keeps the latest warnings and errors, for the report of a failure. Repetitions are one line. */
 export class RecentLog implements Logger {
   readonly #lines: Line[]
   readonly #fields: object
-  readonly #onError: (error: string) => void
+  readonly #hears: LogListener
 
-  /** @param onError receives each logged error */
-  constructor(onError: (error: string) => void, lines: Line[] = [], fields: object = {}) {
-    this.#onError = onError
+  constructor(hears: LogListener, lines: Line[] = [], fields: object = {}) {
+    this.#hears = hears
     this.#lines = lines
     this.#fields = fields
   }
@@ -33,6 +40,7 @@ export class RecentLog implements Logger {
 
   warn(fields: object, message: string): void {
     this.#keep('warning', fields, message)
+    this.#hears.onWarning(message)
   }
 
   error(fields: object, message: string): void {
@@ -40,13 +48,13 @@ export class RecentLog implements Logger {
   }
 
   child(fields: object): Logger {
-    return new RecentLog(this.#onError, this.#lines, { ...this.#fields, ...fields })
+    return new RecentLog(this.#hears, this.#lines, { ...this.#fields, ...fields })
   }
 
   #keep(level: string, fields: object, message: string): void {
     const { err, ...rest }: { err?: unknown; error?: unknown } = { ...this.#fields, ...fields }
-    if (err instanceof Error) this.#onError(err.message)
-    else if (typeof rest.error === 'string') this.#onError(rest.error)
+    if (err instanceof Error) this.#hears.onError(err.message)
+    else if (typeof rest.error === 'string') this.#hears.onError(rest.error)
     const why = err instanceof Error ? `: ${err.name}: ${err.message}` : ''
     const what = `${level}: ${message}${why}`
     const text = `${what} ${JSON.stringify(rest)}`

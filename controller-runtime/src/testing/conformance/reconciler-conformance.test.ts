@@ -432,6 +432,18 @@ const faults: readonly Fault[] = [
         }),
   },
   {
+    fault: 'does not await a write',
+    sentence: 'without any disturbance, it left calls of the client behind',
+    caughtBy: /converges from a new object/,
+    saying: /reconcile has returned before its calls of the client: await them/,
+    more: { isConverged: ({ object }) => object.status?.seen === object.spec.size, isCleanedUp: () => true },
+    build: builder =>
+      builder.reconcile((gadget, { client }) => {
+        // Unhandled rejections would fail the run of the tests.
+        client.patchStatus(Gadget, gadget, { seen: gadget.spec.size }).catch(() => {})
+      }),
+  },
+  {
     fault: 'has side effects before its finalizer is stored',
     sentence:
       'after a crash before writing gadget a, and a deletion while it was down, it left something behind that it had made for the removed object',

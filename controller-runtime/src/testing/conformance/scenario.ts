@@ -3,6 +3,7 @@ import type { ApiObject } from '../../api/object.ts'
 import { objectKey } from '../../api/object-key.ts'
 import type { Client } from '../../client/client.ts'
 import type { Transport } from '../../client/transport.ts'
+import { pendingCallsWarning } from '../../controller/pending-calls.ts'
 import { isServedByEveryServer } from '../../kinds/served-by-every-server.ts'
 import { startTestServer, type TestServer } from '../test-server.ts'
 import { ControllerProcess, type ProcessOptions } from './controller-process.ts'
@@ -39,6 +40,8 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   waitingFor = 'the scenario starts'
   /** The last logged error of the current process. */
   #lastError: string | undefined
+  /** True once a reconcile has returned before its calls. */
+  #leavesCalls = false
   #starts = 0
   /** All served kinds. */
   readonly models: readonly Model[]
@@ -145,6 +148,11 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
           this.#lastError = error
           this.timeline.note(`error: ${error}`)
         },
+        onWarning: message => {
+          if (message !== pendingCallsWarning('returned')) return
+          this.#leavesCalls = true
+          this.timeline.note(message)
+        },
       },
       options,
     )
@@ -154,6 +162,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   /**
    * Returns the result of a lifecycle.
    * @throws OverdueError after `deadlineMs`, for example because a function of the subject never settles
+   * @throws Finding if a reconcile returned before its calls of the client, whatever else went wrong because of that
    */
   async inTime<R>(lifecycle: Promise<R>): Promise<R> {
     const { deadlineMs = conformanceDefaults.deadlineMs } = this.subject
@@ -167,10 +176,14 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
       timer = setTimeout(late, deadlineMs)
     })
     try {
-      return await Promise.race([deadline, lifecycle])
+      const result = await Promise.race([deadline, lifecycle])
+      if (!this.#leavesCalls) return result
+    } catch (error) {
+      if (!this.#leavesCalls || error instanceof OverdueError) throw error
     } finally {
       clearTimeout(timer)
     }
+    throw new Finding('it left calls of the client behind', pendingCallsWarning('returned'))
   }
 
   /** Advances the controllers' clock a little, because two changes of a person have different times. */
