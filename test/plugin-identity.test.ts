@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, type RequestOptions, refusalOf } from './support/api.ts'
@@ -182,6 +183,17 @@ describe('a plugin that asks for permissions', () => {
     await Promise.all((plugins ?? []).map(dir => rm(dir, { recursive: true, force: true })))
   })
 
+  /** Reloads the plugin with further permissions, as source. */
+  const reloadAsking = async (...more: string[]) => {
+    const asking = gamma['index.js'].replace(
+      'const permissions = [',
+      `$&${more.map(each => `${each}, `).join('')}`,
+    )
+    const [, dir = ''] = plugins
+    await writeFiles(dir, { 'index.js': asking })
+    objectOf(await api.mergePatch(`${pluginsPath}/gamma`, { spec: { reload: randomUUID() } }, admin))
+  }
+
   it('is told to bind its role to the service account of the controllers, if they are in other processes', async () => {
     await start('--role', 'apiserver')
     const both = `to the user ${name} and to the service account of the processes with controllers, setpoint-system:controllers`
@@ -221,18 +233,11 @@ describe('a plugin that asks for permissions', () => {
   })
 
   it('is told how to add rules to its role when a later version asks for more', async () => {
-    const dir = await writePlugin(gamma)
-    plugins = [dir, ...plugins.slice(0, 1)]
     await start()
     const rolePath = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${name}`
     objectOf(await api.post(bindingsPath, binding, admin), 201)
     await eventually(async () => expect(await problems()).toBe('[]'))
-    const later = gamma['index.js'].replace(
-      'const permissions = [',
-      "$&{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }, ",
-    )
-    await writeFiles(dir, { 'index.js': later })
-    objectOf(await api.mergePatch(`${pluginsPath}/gamma`, { spec: { reload: 1 } }, admin))
+    await reloadAsking("{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }")
     const says = `no role grants get on secrets of core; the ClusterRole ${name} is older than this version of the plugin and lacks these rules`
     await eventually(async () => expect(await problems()).toContain(says))
     const { status } = objectOf(await api.get(`${pluginsPath}/gamma`, admin))
@@ -241,6 +246,16 @@ describe('a plugin that asks for permissions', () => {
         JSON.stringify(status.problems).replaceAll('\\"', '"'),
       ) ?? []
     objectOf(await api.jsonPatch(rolePath, JSON.parse(patch), admin))
+    await eventually(async () => expect(await problems()).toBe('[]'))
+  })
+
+  it('is told of one for a resource that nothing serves', async () => {
+    await start('--grant-plugins')
+    await reloadAsking("{ apiGroups: [''], resources: ['secret'], verbs: ['get'] }")
+    const says =
+      'the permission for secret of core has no effect, because no kind has this plural; did you mean secrets?'
+    await eventually(async () => expect(await problems()).toContain(says))
+    await reloadAsking()
     await eventually(async () => expect(await problems()).toBe('[]'))
   })
 

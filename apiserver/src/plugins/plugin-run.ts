@@ -13,6 +13,7 @@ import { PluginPermissions } from './plugin-permissions.ts'
 import { pluginReportDefaults } from './plugin-report.ts'
 import { setUp } from './set-up.ts'
 import { applyShippedObjects } from './shipped-objects.ts'
+import { unservedResources } from './unserved-resources.ts'
 
 interface PluginRunParts {
   readonly loaded: LoadedPlugin
@@ -148,10 +149,10 @@ export class PluginRun {
     await Promise.all([this.hosted.stop(), this.withdraw()])
   }
 
-  /** Keeps the problem of a controller that waits for a kind which this server does not serve. */
+  /** Keeps the problems of controllers and permissions that are for kinds which this server does not serve. */
   async #followKinds(): Promise<void> {
-    const { environment, log, changed } = this.#parts
-    for await (const _kinds of environment.kinds.follow(this.signal)) {
+    const { loaded, environment, log, changed } = this.#parts
+    for await (const kinds of environment.kinds.follow(this.signal)) {
       const found = this.hosted.controllers.flatMap(({ name, models }) =>
         models
           .filter(
@@ -162,9 +163,13 @@ export class PluginRun {
             message: `it reads ${kind}, which is not served at ${apiVersion}/${plural}, and reconciles nothing until then`,
           })),
       )
-      if (found.length === 0 && this.#unservedKinds.length === 0) continue
-      this.#unservedKinds = found
+      const routes = environment.routes.describe().filter(({ action }) => action === undefined)
+      const routeGroups = new Set(routes.map(({ groupVersion }) => groupVersion.split('/')[0] ?? ''))
+      const pointless = unservedResources(loaded.plugin.permissions ?? [], kinds, routeGroups)
+      if (found.length + pointless.length + this.#unservedKinds.length === 0) continue
+      this.#unservedKinds = [...found, ...pointless]
       for (const problem of found) log.warn(problem, 'a controller waits for a kind')
+      for (const problem of pointless) log.warn(problem, 'a permission is for no kind')
       changed()
     }
   }
