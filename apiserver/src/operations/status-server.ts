@@ -143,7 +143,7 @@ function problemsOfValues(url: string, values: ScrapedValues): string[] {
   for (const { labels, value } of values.all('setpoint_oidc_issuer_failing_seconds'))
     if (value > statusDefaults.issuerFailingSeconds)
       problems.push(
-        `${url} cannot fetch the keys of the issuer ${labels.issuer}; tokens signed by a new key are refused`,
+        `${url} cannot fetch the keys of the issuer ${labels.issuer}; tokens signed by a key that it has not fetched are refused`,
       )
   return problems
 }
