@@ -7,7 +7,7 @@ import { Api } from './support/api.ts'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
-import { gadgetsOf } from './support/kinds.ts'
+import { gadgetsOf, pluginsPath } from './support/kinds.ts'
 import { Prometheus } from './support/prometheus.ts'
 import { SecureApi } from './support/secure-api.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
@@ -104,6 +104,9 @@ describe('the dashboard and the alerts', () => {
     const ca = readFileSync(certificates.ca, 'utf8')
     const apis = [new SecureApi(embedded.url, ca, users.tokenOf('root')), new Api(onEtcd.url)]
     for (const api of apis) await gadgetsOf(api).create('a', { email: 'a@example.com' })
+    // So that some requests have waited, which has a panel.
+    const [, onePlain] = apis
+    await Promise.all(Array.from({ length: 300 }, () => onePlain?.get(pluginsPath)))
     // Sizes are read in the background.
     await eventually(async () => {
       const texts = await Promise.all(apis.map(api => api.get('/metrics')))

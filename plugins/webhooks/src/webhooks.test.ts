@@ -465,9 +465,15 @@ describe('a deleted subscription', () => {
   })
 
   test('makes no dead letters, which would go with it', async () => {
-    receiver.answer = () => new Promise(() => {})
+    let attempts = 0
+    receiver.answer = () => {
+      attempts++
+      return new Promise(() => {})
+    }
     await subscribe({ drainSeconds: 4, maxAttempts: 1 })
     await create('a')
+    // The first attempt is under way, and gets no answer.
+    await poll(() => attempts).toBe(1)
     await client.delete(Subscription, 's')
     receiver.answer = () => 500
     await waitFor(client, Subscription, 's', until.deleted(), { timeoutMs: 120_000 })
