@@ -178,7 +178,7 @@ it('names an issuer that has failed for as long as the alert waits', async () =>
   expect(await status(['--server', late])).toMatchObject({
     code: 1,
     stdout: expect.stringContaining(
-      `Not well: ${late} cannot fetch the keys of the issuer https://login.example.com; tokens signed by a new key`,
+      `Not well: ${late} cannot fetch the keys of the issuer https://login.example.com; tokens signed by a key that it has not fetched`,
     ),
   })
   expect(await status(['--server', await failing(bound)])).toMatchObject({ code: 0, stderr: '' })
