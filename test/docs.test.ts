@@ -276,7 +276,7 @@ test('the reference has every case of the reconciler conformance', async () => {
 })
 
 test('every test that the conformance page names exists', async () => {
-  const page = join(root, 'docs', 'reference', 'sdk', 'conformance.md')
+  const page = join(root, 'docs', 'maintainers', 'sdk-conformance.md')
   const text = await readFile(page, 'utf8')
   expect([...text.matchAll(/^\| (\d+) \|/gm)].map(([, number]) => Number(number))).toEqual(
     Array.from({ length: 60 }, (_, at) => at + 1),

@@ -1,6 +1,6 @@
 /**
  * The SDK against the built program on etcd, through the fault proxy: compaction, restarts, and servers with other
- * plugins. docs/reference/sdk/conformance.md maps the conformance cases to these tests.
+ * plugins. docs/maintainers/sdk-conformance.md maps the conformance cases to these tests.
  */
 import {
   createClient,

@@ -55,7 +55,7 @@ export const differences: readonly Difference[] = [
   },
   {
     says: 'A later DELETE does not change a deletion that has begun.',
-    page: 'api.md',
+    page: 'deletion.md',
     responses: {
       'dependents are waited for: and in the background': 200,
     },

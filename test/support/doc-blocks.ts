@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The code blocks of the documentation, and the marks after their language (docs/testing.md). */
+/** The code blocks of the documentation, and the marks after their language (docs/maintainers/testing.md). */
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -34,7 +34,7 @@ export async function docBlocks(): Promise<DocBlock[]> {
   const pages = [
     'README.md',
     ...docs.filter(file => /^(guides|reference)\/.*\.md$/.test(file)).map(file => join('docs', file)),
-    'docs/testing.md',
+    'docs/maintainers/testing.md',
     'apiserver/README.md',
     'controller-runtime/README.md',
     ...plugins.map(plugin => join('plugins', plugin, 'README.md')),
