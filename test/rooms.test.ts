@@ -18,7 +18,6 @@ const server: Plan = {
   encryption: 'storage',
   model: '',
   openapi: 'model package-folder.ts program-version.ts',
-  definitions: 'model openapi',
   scheduling: '',
   security: 'log scheduling',
   audit: 'log security',
@@ -31,7 +30,8 @@ const server: Plan = {
   http: 'audit cache kubernetes log metrics model openapi query registry scheduling security storage watch program-version.ts',
   operations: 'model registry storage',
   plugins: 'audit cache http log metrics model registry scheduling security storage watch package-folder.ts',
-  'rooms.ts': 'audit cache http kubernetes model plugins registry scheduling security storage watch',
+  definitions: 'cache http kubernetes log model openapi plugins registry storage watch',
+  'rooms.ts': 'audit cache definitions http kubernetes model plugins registry scheduling security storage watch',
   testing:
     'http log metrics model plugins security storage storage/embedded storage/etcd watch rooms.ts package-folder.ts',
   // The command reads its flags without loading the whole server.

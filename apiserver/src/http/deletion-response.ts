@@ -3,12 +3,16 @@ import type { WriteResult } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 
 /**
- * Returns true if the response to a DELETE of an object is a Status. For built-in kinds that is so if the object was removed, as
- * in Kubernetes; for sensitive kinds always, because a caller may delete objects without being allowed to read them, and a dry
+ * Returns true if the response to a DELETE of an object is a Status. For built-in kinds and those of definitions that is so if the
+ * object was removed, as in Kubernetes; for sensitive kinds always, because a caller may delete objects without being allowed to read them, and a dry
  * run deletes nothing.
  */
-export function isDeletionStatus({ model, hub, rules }: ServedModel, { isRemoved }: WriteResult): boolean {
-  return model.sensitive || (hub.isBuiltIn && isRemoved === true && rules?.returnsDeleted !== true)
+export function isDeletionStatus(
+  { model, hub, rules, defined }: ServedModel,
+  { isRemoved }: WriteResult,
+): boolean {
+  const isOfKubernetes = hub.isBuiltIn || defined !== undefined
+  return model.sensitive || (isOfKubernetes && isRemoved === true && rules?.returnsDeleted !== true)
 }
 
 /**

@@ -128,7 +128,8 @@ export class ResourceApi {
     const { isNamespaced } = served.indexes
     if (isNamespaced ? path.namespace === undefined && path.name !== undefined : path.namespace !== undefined)
       return undefined
-    const isServed = subresource === undefined || scopeOf(served, subresource) || this.#actionAt(served, path)
+    const isServed =
+      subresource === undefined || scopeOf(served, { version, subresource }) || this.#actionAt(served, path)
     return isServed ? served : undefined
   }
 
@@ -170,7 +171,7 @@ export class ResourceApi {
           `${served.model.plural} are in namespaces, at .../namespaces/<namespace>/${served.model.plural}`,
         )
       if (verb === 'GET') {
-        const query = readList(request, served)
+        const query = readList(request, served, version)
         return this.#held(expectedObjects(query, cache), request, () =>
           this.#list(cache, version, query, request),
         )
@@ -188,7 +189,7 @@ export class ResourceApi {
         await this.#catchUp(cache, request, request.whenGone?.())
         return JSON.parse(cache.bytesOf(entryOf(cache, key), served.hub).toString())
       })
-    const scope = path.subresource === undefined ? 'object' : (scopeOf(served, path.subresource) ?? 'object')
+    const scope = path.subresource === undefined ? 'object' : (scopeOf(served, path) ?? 'object')
     if (scope === 'finalize' && verb !== 'PUT') throw new MethodNotAllowedError(method, finalizeMethods)
     if (verb === 'GET') return this.#get(cache, version, key, request)
     return this.#write(served, version, key, scope, request, {})
@@ -386,7 +387,7 @@ export class ResourceApi {
     const { deletion, ignoresReadErrors, options } = await readDeleteParameters(request)
     if (ignoresReadErrors)
       throw badRequest('objects that cannot be read are deleted one by one, by their names')
-    const keys = await this.#keysOf(cache, request)
+    const keys = await this.#keysOf(cache, as, request)
     const { sensitive } = cache.served.model
     const most = sensitive ? 0 : answerDefaults.deleted
     const shown: { at: number; bytes: Buffer }[] = []
@@ -417,8 +418,12 @@ export class ResourceApi {
   }
 
   /** Returns the keys of the objects that a list would return: not the objects, which would stay in memory. */
-  async #keysOf(cache: ModelCache, request: ApiRequest): Promise<readonly ObjectKey[]> {
-    const query = readList(request, cache.served)
+  async #keysOf(
+    cache: ModelCache,
+    as: ServedVersion,
+    request: ApiRequest,
+  ): Promise<readonly ObjectKey[]> {
+    const query = readList(request, cache.served, as)
     await this.#catchUp(cache, request, request.signal)
     const owner = new RequestOwner(request)
     const { items } = await runQuery(cache.store.snapshot(), query, this.#scheduler, owner)
@@ -457,8 +462,12 @@ function inView(object: Buffer, { view }: ApiRequest): Buffer {
 }
 
 /** Returns the scope of writes to a subresource, or undefined if the kind does not have it. */
-function scopeOf({ model, rules }: ServedModel, subresource: string): Scope | undefined {
-  if (subresource === 'status') return model.subresources.status ? 'status' : undefined
+function scopeOf(
+  { model, rules, defined }: ServedModel,
+  { version, subresource }: Pick<ApiRequest['path'], 'version' | 'subresource'>,
+): Scope | undefined {
+  const { hasStatus } = defined?.versions.get(version) ?? { hasStatus: model.subresources.status }
+  if (subresource === 'status') return hasStatus ? 'status' : undefined
   return rules?.subresources?.find(name => name === subresource)
 }
 
@@ -467,8 +476,8 @@ function keyIn({ namespace }: ApiRequest['path'], name: string): ObjectKey {
 }
 
 /** @throws ApiError 400 */
-function readList({ query, path }: ApiRequest, { indexes }: ServedModel): ListQuery {
-  const parsed = parseListQuery(query, indexes)
+function readList({ query, path }: ApiRequest, served: ServedModel, version: ServedVersion): ListQuery {
+  const parsed = parseListQuery(query, served.indexesOf(version))
   return path.namespace === undefined ? parsed : inNamespace(parsed, path.namespace)
 }
 

@@ -39,12 +39,13 @@ export function readWatchRequest(
   if (match !== null && match !== '' && match !== 'NotOlderThan')
     throw badRequest(`resourceVersionMatch ${quote(match)}: a watch supports only NotOlderThan`)
   const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
-  const selector = parseSelector(query, cache.served.indexes)
+  const version = cache.served.versionAt(path)
+  const selector = parseSelector(query, cache.served.indexesOf(version))
   const resumes = after !== undefined && Boolean(transport.lastEventId)
   const initialEvents = resumes ? false : (sendInitialEvents ?? after === undefined)
   return {
     key: name === undefined ? undefined : objectKey({ namespace, name }),
-    version: cache.served.versionAt(path),
+    version,
     selector: namespace === undefined || name !== undefined ? selector : selectNamespace(selector, namespace),
     after: initialEvents ? undefined : after,
     // With initial events, the version is the minimum for the initial state.

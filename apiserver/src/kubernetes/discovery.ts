@@ -154,9 +154,9 @@ function resourcesOf(
   version: string,
 ): PlainResource[] {
   const kinds = [...models.visible()]
-    .filter(({ versions }) => versions.some(each => each.group === group && each.name === version))
+    .filter(served => served.servedVersions().some(each => each.group === group && each.name === version))
     .sort((a, b) => compareUnits(a.model.plural, b.model.plural))
-    .flatMap(describeModel)
+    .flatMap(served => describeModel(served, version))
   const reviews = models
     .reviews()
     .filter(served => reviewPathOf(served).group === group && reviewPathOf(served).version === version)
@@ -187,8 +187,9 @@ function groupVersionOf(group: string, version: string): string {
   return group === '' ? version : `${group}/${version}`
 }
 
-function describeModel({ model, rules }: ServedModel): PlainResource[] {
+function describeModel({ model, rules, defined }: ServedModel, version: string): PlainResource[] {
   const { plural, singular, kind, subresources, shortNames, categories, scope } = model
+  const { hasStatus, scale } = defined?.versions.get(version) ?? { hasStatus: subresources.status }
   const namespaced = scope === 'Namespaced'
   const isLasting = rules?.checkDeletion !== undefined
   const verbs = isLasting ? objectVerbs.filter(verb => verb !== 'deletecollection') : objectVerbs
@@ -210,7 +211,10 @@ function describeModel({ model, rules }: ServedModel): PlainResource[] {
   })
   return [
     resource,
-    ...(subresources.status ? [subresource('status', statusVerbs)] : []),
+    ...(hasStatus ? [subresource('status', statusVerbs)] : []),
+    ...(scale === undefined
+      ? []
+      : [{ ...subresource('scale', statusVerbs), group: 'autoscaling', version: 'v1', kind: 'Scale' }]),
     ...(rules?.subresources ?? []).map(name => subresource(name, ['update'])),
   ]
 }

@@ -22,6 +22,7 @@ export {
   type PatchKeywords,
 } from './built-in-formats.ts'
 export { Discovery, type DiscoveryDocument } from './discovery.ts'
+export { type Fields, recordOf, recordsOf, textOf, textsOf } from './fields.ts'
 export { type BuiltInKinds, builtInKinds } from './kinds/index.ts'
 export { permanentNamespaces } from './kinds/namespace.ts'
 export { KnownNamespaces } from './known-namespaces.ts'

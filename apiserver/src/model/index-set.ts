@@ -72,7 +72,10 @@ export class IndexSet {
   readonly #isSensitive: boolean
   readonly #sharedLabels = new Shared<Readonly<Record<string, string>>>()
 
-  /** @param aliases further names of indexes in selectors and sorts, with the names that they stand for */
+  /**
+   * @param aliases further names of indexes in selectors and sorts, with the names that they stand for
+   * @param hidden names of indexes that selectors and sorts do not know
+   */
   constructor(
     {
       indexes,
@@ -80,6 +83,7 @@ export class IndexSet {
       sensitive = false,
     }: Pick<Model, 'indexes'> & Partial<Pick<Model, 'scope' | 'sensitive'>>,
     aliases: Readonly<Record<string, string>> = {},
+    hidden: Iterable<string> = [],
   ) {
     this.areDeclared = indexes.length > 0
     this.isNamespaced = scope === 'Namespaced'
@@ -93,6 +97,7 @@ export class IndexSet {
       const position = positions.get(name)
       if (position !== undefined) positions.set(alias, position)
     }
+    for (const name of hidden) positions.delete(name)
     this.#positions = positions
     this.#shared = this.specs.map(() => new Shared<readonly string[]>())
   }

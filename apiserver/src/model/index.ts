@@ -16,6 +16,7 @@ export {
 } from '@setpoint/controller-runtime/internal'
 export { ConversionError } from './conversion-error.ts'
 export * from './decode.ts'
+export type { DefinedKind, DefinedVersion, ScalePaths } from './defined-kind.ts'
 export * from './deep-equal.ts'
 export * from './field-path.ts'
 export * from './index-set.ts'

@@ -13,6 +13,7 @@ export class ModelRegistry {
   readonly #byResource = new Map<string, ServedModel>()
   readonly #reviews: ServedModel[] = []
   #changes = 0
+  readonly #observers = new Set<() => void>()
 
   /** @param options `hidesBuiltIn`: only the server itself uses the built-in kinds of Kubernetes */
   constructor({ hidesBuiltIn = false }: { readonly hidesBuiltIn?: boolean } = {}) {
@@ -22,6 +23,17 @@ export class ModelRegistry {
   /** Rises whenever a model comes or goes. */
   get changes(): number {
     return this.#changes
+  }
+
+  /** Calls back after each such change, in a later turn. Returns a function that ends it. */
+  observe(changed: () => void): () => void {
+    this.#observers.add(changed)
+    return () => this.#observers.delete(changed)
+  }
+
+  #changed(): void {
+    this.#changes++
+    for (const changed of this.#observers) setImmediate(changed)
   }
 
   /** @throws ModelConflictError if the resource or the kind is taken; the message names both owners */
@@ -44,14 +56,14 @@ export class ModelRegistry {
         )
       }
     }
-    this.#changes++
+    this.#changed()
     this.#byResource.set(served.resource, served)
-    for (const { apiVersion } of served.versions) this.#byPath.set(`${apiVersion}/${plural}`, served)
+    for (const { apiVersion } of served.servedVersions()) this.#byPath.set(`${apiVersion}/${plural}`, served)
   }
 
   /** Serves a kind whose objects are not stored. `all` does not return it. */
   addReview(served: ServedModel): void {
-    this.#changes++
+    this.#changed()
     this.#reviews.push(served)
     const { group, version, plural } = reviewPathOf(served)
     this.#byPath.set(pathOf(group, version, plural), served)
@@ -59,7 +71,7 @@ export class ModelRegistry {
 
   remove(served: ServedModel): void {
     if (this.#byResource.get(served.resource) !== served) return
-    this.#changes++
+    this.#changed()
     this.#byResource.delete(served.resource)
     for (const { apiVersion } of served.versions) this.#byPath.delete(`${apiVersion}/${served.model.plural}`)
   }
@@ -78,7 +90,7 @@ export class ModelRegistry {
   findKind(apiVersion: string, kind: string): ServedModel | undefined {
     for (const served of this.visible()) {
       if (served.model.kind !== kind) continue
-      if (served.versions.some(version => version.apiVersion === apiVersion)) return served
+      if (served.servedVersions().some(version => version.apiVersion === apiVersion)) return served
     }
     return undefined
   }
@@ -107,7 +119,8 @@ export class ModelRegistry {
     const groups = new Map<string, Set<string>>()
     const add = (group: string, version: string) =>
       groups.set(group, (groups.get(group) ?? new Set()).add(version))
-    for (const { versions } of this.visible()) for (const { group, name } of versions) add(group, name)
+    for (const served of this.visible())
+      for (const { group, name } of served.servedVersions()) add(group, name)
     for (const { group, version } of this.reviews().map(reviewPathOf)) add(group, version)
     return new Map([...groups].map(([group, versions]) => [group, [...versions].sort(compareApiVersions)]))
   }
@@ -125,5 +138,6 @@ function pathOf(group: string, version: string, plural: string): string {
 }
 
 function ownerOf(served: ServedModel): string {
+  if (served.defined !== undefined) return `the definition ${JSON.stringify(served.defined.definition)}`
   return served.plugin === undefined ? 'the server' : `plugin ${JSON.stringify(served.plugin)}`
 }

@@ -1,4 +1,5 @@
 import { type ContentSchema, isRecord, type Model } from '@setpoint/controller-runtime/api'
+import type { JsonObject } from './json-value.ts'
 import type { ObjectRules } from './object-rules.ts'
 
 type RuleModule = typeof import('./schema-rules.ts')
@@ -11,8 +12,10 @@ let loaded: RuleModule | undefined
  */
 export function loadRules(
   models: Iterable<Pick<Model, 'schema'> & Partial<Pick<Model, 'versions'>>>,
+  roots: Iterable<JsonObject> = [],
 ): Promise<void> | undefined {
   if (loaded !== undefined) return undefined
+  for (const root of roots) if (hasRules(root)) return load()
   for (const model of models) {
     for (const { schema } of [model, ...(model.versions ?? [])])
       if (Object.values(schema ?? {}).some(hasRules)) return load()
@@ -24,11 +27,19 @@ async function load(): Promise<void> {
   loaded = await import('./schema-rules.ts')
 }
 
-/** Returns undefined if the schemas have no rules. @throws SchemaError if a rule does not compile */
-export function compileRules(schema: ContentSchema, isSensitive = false): ObjectRules | undefined {
-  if (!Object.values(schema).some(hasRules)) return undefined
+/**
+ * Returns undefined if the schemas have no rules.
+ * @param root the schema of the whole object, which may have rules too
+ * @throws SchemaError if a rule does not compile
+ */
+export function compileRules(
+  schema: ContentSchema,
+  isSensitive = false,
+  root?: JsonObject,
+): ObjectRules | undefined {
+  if (!Object.values(schema).some(hasRules) && root?.['x-kubernetes-validations'] === undefined) return undefined
   if (loaded === undefined) throw new Error('the rules of a schema were compiled before loadRules')
-  return loaded.compileObjectRules(schema, isSensitive)
+  return loaded.compileObjectRules(schema, isSensitive, root)
 }
 
 /** Rules inside allOf, anyOf, oneOf and not are refused elsewhere. */

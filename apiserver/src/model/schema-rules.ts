@@ -47,11 +47,17 @@ interface RuleNode {
 /**
  * @param isSensitive true for a kind with secrets: `messageExpression` and the reasons of failed evaluations, which can
  *   contain values, are not in the messages
+ * @param root the schema of the whole object, if it has rules or is evaluated as a whole
  * @throws SchemaError that names the rule, and the place in it, that does not compile
  */
-export function compileObjectRules(schema: ContentSchema, isSensitive = false): ObjectRules {
+export function compileObjectRules(
+  schema: ContentSchema,
+  isSensitive = false,
+  root?: JsonObject,
+): ObjectRules {
   const types = new CelSchema()
-  const compiled = Object.entries(schema).flatMap(([part, described]) => {
+  const whole = root && compileNode(types, { ...root, properties: schema, [embedded]: true }, 'schema')
+  const parts = Object.entries(root === undefined ? schema : {}).flatMap(([part, described]) => {
     const node = compileNode(types, described, `schema.${part}`)
     return node === undefined ? [] : [{ part, node }]
   })
@@ -62,7 +68,8 @@ export function compileObjectRules(schema: ContentSchema, isSensitive = false): 
   ) => {
     const evaluation = new Evaluation(types, steps, isSensitive)
     try {
-      for (const { part, node } of compiled) evaluation.visit(node, object[part], previous?.[part], [part])
+      if (whole !== undefined) evaluation.visit(whole, object, previous, [])
+      for (const { part, node } of parts) evaluation.visit(node, object[part], previous?.[part], [part])
     } catch (error) {
       if (!(error instanceof BudgetExceededError)) throw error
       return { found: evaluation.found, isComplete: false }
@@ -81,6 +88,8 @@ export function compileObjectRules(schema: ContentSchema, isSensitive = false): 
     },
   }
 }
+
+const embedded = 'x-kubernetes-embedded-resource'
 
 /** Its place is the whole object, so it is excused only if nothing changes. */
 const tooExpensive: Violation = Object.freeze({

@@ -7,7 +7,7 @@ import { collectErrors, createCompiler, PatternStepsError, runCheck } from './sc
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { toJsonSchema } from './schema-dialect.ts'
 import { SchemaError } from './schema-error.ts'
-import { findUnknownFields, withoutUnknownFields } from './unknown-fields.ts'
+import { allowsAnything, findUnknownFields, withoutUnknownFields } from './unknown-fields.ts'
 import { showType, tooManySteps, tooManyViolations, type Violation, violationsOf } from './violation.ts'
 
 export type { SchemaSubject } from './object-rules.ts'
@@ -24,8 +24,8 @@ let collecting: Ajv | undefined
 
 /** Checks objects against a model's schema. */
 export interface SchemaValidator {
-  /** The fields besides apiVersion, kind and metadata. */
-  readonly fields: readonly string[]
+  /** Returns true if an object may have a field beside apiVersion, kind and metadata. */
+  knows(field: string): boolean
   /** The rules of `x-kubernetes-validations`; undefined without any. */
   readonly rules: ObjectRules | undefined
   /**
@@ -50,6 +50,8 @@ export interface SchemaOptions {
   readonly isSensitive?: boolean
   /** True if unknown fields are removed. */
   readonly prunes?: boolean
+  /** The schema of the whole object, if it says more than the schemas of its fields, as that of a definition may. */
+  readonly root?: JsonObject | undefined
 }
 
 /**
@@ -61,26 +63,23 @@ export interface SchemaOptions {
  */
 export function compileSchemas(
   schema: ContentSchema,
-  { isSensitive = false, prunes = false }: SchemaOptions = {},
+  { isSensitive = false, prunes = false, root: whole }: SchemaOptions = {},
 ): SchemaValidator {
-  const root = { properties: schema }
+  const root = { ...whole, properties: schema }
   const fields = Object.keys(schema)
-  const draft7 = {
-    required: schema.spec === undefined ? [] : ['spec'],
-    properties: Object.fromEntries(
-      Object.entries(schema).map(([field, part]) => [field, toDraft7(part, `schema.${field}`)]),
-    ),
-  }
+  const draft7 = whole === undefined ? draft7Of(schema) : toDraft7(whole, 'schema')
+  const keepsUnknown = whole !== undefined && allowsAnything(whole)
+  const knows = (field: string) => keepsUnknown || Object.hasOwn(schema, field)
   let check: ValidateFunction | undefined
   // Compiled at the first violation.
   let collect: ValidateFunction | undefined
   const defaulted = Object.entries(schema).flatMap(([field, part]) => [
     ...schemasWithDefault(part, `schema.${field}`),
   ])
-  const rules = withModelErrors(() => compileRules(schema, isSensitive))
+  const rules = withModelErrors(() => compileRules(schema, isSensitive, whole))
   for (const [place, part] of defaulted) checkDefault(place, part)
   return {
-    fields,
+    knows,
     rules,
     validate(object) {
       try {
@@ -121,7 +120,16 @@ export function compileSchemas(
       return found
     },
     prunes,
-    prune: object => (prunes ? withoutUnknownFields(schema, object) : object),
+    prune: object => (prunes ? withoutUnknownFields(schema, object, knows) : object),
+  }
+}
+
+/** Returns the JSON Schema of objects that are described field by field. */
+function draft7Of(schema: ContentSchema): JsonObject {
+  const properties = Object.entries(schema).map(([field, part]) => [field, toDraft7(part, `schema.${field}`)])
+  return {
+    required: schema.spec === undefined ? [] : ['spec'],
+    properties: Object.fromEntries(properties),
   }
 }
 
@@ -136,7 +144,7 @@ export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOp
     return compiled
   }
   return {
-    fields: Object.keys(schema),
+    knows: field => Object.hasOwn(schema, field),
     get rules() {
       return validator().rules
     },

@@ -5,6 +5,7 @@ import {
   nameOfKey,
   type ObjectKey,
 } from '@setpoint/controller-runtime/api'
+import type { DefinedKind } from './defined-kind.ts'
 import { IndexSet } from './index-set.ts'
 import type { KindRules, Scope } from './kind-rules.ts'
 import type { Review } from './review.ts'
@@ -32,6 +33,7 @@ interface ServedModelParts {
   readonly listerOf?: () => AdmitLister
   /** Default: `compileSchemas`. */
   readonly compile?: CompileSchemas
+  readonly defined?: DefinedKind
 }
 
 /** A model with its compiled schemas and indexes. */
@@ -47,6 +49,8 @@ export class ServedModel {
   readonly rules: KindRules | undefined
   /** Set for a kind whose objects are answered and not stored. It has no cache. */
   readonly review: Review | undefined
+  /** Set for the kind of a CustomResourceDefinition. */
+  readonly defined: DefinedKind | undefined
   /** Returns what one run of the model's `admit` reads other objects with. Undefined if nothing can be read. */
   readonly listerOf: (() => AdmitLister) | undefined
   /** `<group>/<plural>`. Identifies the stored objects, which do not depend on the API version. */
@@ -62,6 +66,8 @@ export class ServedModel {
   /** The schemas of the hub. */
   readonly schemas: SchemaValidator
   readonly indexes: IndexSet
+  /** The indexes of the versions that do not know all of them. */
+  readonly #indexesOf: ReadonlyMap<ServedVersion, IndexSet>
   /** False for built-in kinds: the strategies of these kinds in Kubernetes (`pkg/registry`) set no generation. */
   readonly hasGeneration: boolean
   /** The unique indexes among the declared ones, with their positions in `indexes`. */
@@ -85,13 +91,14 @@ export class ServedModel {
   constructor(
     model: Model,
     plugin?: string,
-    { rules, review, listerOf, compile = compileSchemas }: ServedModelParts = {},
+    { rules, review, listerOf, compile = compileSchemas, defined }: ServedModelParts = {},
   ) {
     this.model = model
     this.plugin = plugin
     this.rules = rules
     this.review = review
     this.listerOf = listerOf
+    this.defined = defined
     const suffix = model.group === '' ? '' : `.${model.group}`
     this.title = model.plural + suffix
     this.kindTitle = model.kind + suffix
@@ -99,18 +106,36 @@ export class ServedModel {
     this.keyPrefix = `${objectsPrefix}${this.resource}/`
     const isBuiltIn = rules !== undefined || review !== undefined
     const declare = (version?: ModelVersion) =>
-      new ServedVersion(model, plugin, { rules, isBuiltIn, compile }, version)
+      new ServedVersion(model, plugin, { rules, isBuiltIn, compile, defined }, version)
     this.hub = declare()
     this.versions = [this.hub, ...model.versions.map(declare)]
     this.storedVersion = this.versionNamed(model.storedVersion ?? model.version)
     this.schemas = this.hub.schemas
     this.hasGeneration = !isBuiltIn
     this.indexes = new IndexSet(model, rules?.fieldAliases)
+    this.#indexesOf = new Map(this.versions.flatMap(version => this.#withoutOthers(version)))
     this.uniqueIndexes = model.indexes.flatMap(index => {
       const position = this.indexes.indexOf(index.name)
       const { unique, version } = index
       return unique && position !== undefined ? [{ name: uniqueIndexId(index), version, position }] : []
     })
+  }
+
+  /** Returns the indexes that selectors and sorts of requests to a version know, by their positions in `indexes`. */
+  indexesOf(version: ServedVersion): IndexSet {
+    return this.#indexesOf.get(version) ?? this.indexes
+  }
+
+  /** The selectable fields of a definition belong to its versions. */
+  #withoutOthers(version: ServedVersion): [ServedVersion, IndexSet][] {
+    const all = this.versions.flatMap(({ defined }) => [...(defined?.selectable ?? [])])
+    const others = all.filter(name => !version.defined?.selectable.has(name))
+    return others.length === 0 ? [] : [[version, new IndexSet(this.model, {}, others)]]
+  }
+
+  /** The versions that clients can use. */
+  servedVersions(): readonly ServedVersion[] {
+    return this.defined === undefined ? this.versions : this.versions.filter(({ isServed }) => isServed)
   }
 
   /** Returns true if writes of a scope may change the metadata. */

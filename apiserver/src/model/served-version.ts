@@ -9,6 +9,7 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 import { ConversionError } from './conversion-error.ts'
+import type { DefinedKind, DefinedVersion } from './defined-kind.ts'
 import type { ComputedColumn, KindRules } from './kind-rules.ts'
 import { withoutNulls, withoutNullsAsInGo } from './schema-defaults.ts'
 import type { SchemaOptions, SchemaValidator } from './schema-validator.ts'
@@ -22,6 +23,7 @@ interface VersionParts {
   /** True for a built-in kind of Kubernetes. */
   readonly isBuiltIn: boolean
   readonly compile: CompileSchemas
+  readonly defined: DefinedKind | undefined
 }
 
 /**
@@ -40,6 +42,8 @@ export class ServedVersion {
   readonly isHub: boolean
   /** True for a version of a built-in kind. Its schema declares all fields, and bodies may omit apiVersion and kind. */
   readonly isBuiltIn: boolean
+  /** Set for a version in a CustomResourceDefinition. Kubernetes decides how its objects are treated. */
+  readonly defined: DefinedVersion | undefined
   /** The schemas of the fields besides apiVersion, kind and metadata. */
   readonly content: ContentSchema
   readonly schemas: SchemaValidator
@@ -59,7 +63,7 @@ export class ServedVersion {
   constructor(
     model: Model,
     plugin: string | undefined,
-    { rules, isBuiltIn, compile }: VersionParts,
+    { rules, isBuiltIn, compile, defined }: VersionParts,
     declared?: ModelVersion,
   ) {
     const { name, apiVersion } = declared ?? { name: model.version, apiVersion: model.apiVersion }
@@ -70,15 +74,29 @@ export class ServedVersion {
     this.kind = model.kind
     this.isHub = declared === undefined
     this.isBuiltIn = isBuiltIn
-    this.content = contentSchema(schema, isBuiltIn)
-    this.schemas = compiled(compile, this.content, model, declared)
-    this.#hubContent = contentSchema(model.schema, isBuiltIn)
+    this.defined = defined?.versions.get(name)
+    const hasAllFields = isBuiltIn || defined !== undefined
+    this.content = contentSchema(schema, hasAllFields)
+    this.schemas = compiled(compile, this.content, model, declared, this.defined)
+    this.#hubContent = contentSchema(model.schema, hasAllFields)
     this.printerColumns = rules?.columns ?? declared?.printerColumns ?? model.printerColumns
-    this.warning = declared?.deprecated && `${apiVersion} ${model.kind} is deprecated: ${declared.deprecated}`
+    this.warning =
+      this.defined?.warning ??
+      (declared?.deprecated && `${apiVersion} ${model.kind} is deprecated: ${declared.deprecated}`)
     this.wirePrefix = `{"apiVersion":${JSON.stringify(apiVersion)},"kind":${JSON.stringify(model.kind)},"metadata":{"name":"`
     this.#model = model
     this.#plugin = plugin
     this.#declared = declared
+  }
+
+  /** True if writes to the object leave its status alone, and writes to its status all else. */
+  get hasStatus(): boolean {
+    return this.defined?.hasStatus ?? this.#model.subresources.status
+  }
+
+  /** True if clients can use the version. */
+  get isServed(): boolean {
+    return this.defined?.isServed ?? true
   }
 
   /** Returns content without the nulls that Kubernetes drops: of a plugin's kind those of fields that are not nullable. */
@@ -92,6 +110,7 @@ export class ServedVersion {
   fromHub(hub: BareObject): BareObject {
     const declared = this.#declared
     if (declared === undefined) return hub
+    if (this.defined !== undefined) return this.schemas.prune({ ...hub, apiVersion: this.apiVersion })
     const to = { apiVersion: this.apiVersion, name: this.name, content: this.content }
     const convert = () => declared.fromHub(copyOf(hub))
     return this.schemas.prune(this.#convert(hub, this.#hubContent, this.#model.version, to, convert))
@@ -106,6 +125,8 @@ export class ServedVersion {
     const declared = this.#declared
     if (declared === undefined) return object
     const { apiVersion, version: name } = this.#model
+    // The strategy None of Kubernetes.
+    if (this.defined !== undefined) return { ...object, apiVersion }
     const to = { apiVersion, name, content: this.#hubContent }
     return this.#convert(object, this.content, this.name, to, () =>
       declared.toHub(copyOf(object), { previous: previous && copyOf(previous) }),
@@ -146,9 +167,9 @@ function copyOf(object: BareObject): ConvertibleObject {
   return JSON.parse(JSON.stringify(object))
 }
 
-/** Objects of other than built-in kinds may have a status even if the schema does not describe it. */
-function contentSchema(schema: ContentSchema, isBuiltIn: boolean): ContentSchema {
-  return isBuiltIn ? schema : { spec: schema.spec, status: schema.status ?? { type: 'object' } }
+/** Objects of a plugin's kind may have a status even if the schema does not describe it. */
+function contentSchema(schema: ContentSchema, hasAllFields: boolean): ContentSchema {
+  return hasAllFields ? schema : { spec: schema.spec, status: schema.status ?? { type: 'object' } }
 }
 
 /** Returns the result of a conversion as a JSON value of its own. @throws TypeError that names the mistake */
@@ -171,9 +192,10 @@ function compiled(
   schema: ContentSchema,
   { sensitive: isSensitive, prune: prunes }: Model,
   declared: ModelVersion | undefined,
+  defined: DefinedVersion | undefined,
 ): SchemaValidator {
   try {
-    return compile(schema, { isSensitive, prunes })
+    return compile(schema, { isSensitive, prunes, root: defined?.root })
   } catch (error) {
     if (declared === undefined || !(error instanceof ModelError)) throw error
     throw new ModelError(`version ${declared.name}: ${error.message}`, { cause: error })

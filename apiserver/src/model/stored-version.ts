@@ -74,6 +74,8 @@ export function storedJson(
   if (version.isHub) return hubJson
   const stored = version.fromHub(object)
   version.schemas.applyDefaults(stored)
+  // Kubernetes drops what the other version does not have.
+  if (version.defined !== undefined) return encodeObject(stored)
   const lost = firstDifference(object, toCompleteHub(served, version, stored), [])
   if (lost !== undefined) {
     const problem = `${formatPath(lost)} is lost in ${version.name}, the version that objects are stored in`

@@ -18,13 +18,18 @@ export function findUnknownFields(schema: unknown, value: unknown, path: FieldPa
  * Returns an object without the unknown fields in its content, or the object itself if it has none. Copies what it
  * changes.
  * @param schema the schemas of the fields besides apiVersion, kind and metadata
+ * @param knows returns true for a field that the object may have beside those
  */
-export function withoutUnknownFields<T extends SchemaSubject>(schema: ContentSchema, object: T): T {
+export function withoutUnknownFields<T extends SchemaSubject>(
+  schema: ContentSchema,
+  object: T,
+  knows: (field: string) => boolean,
+): T {
   const unknown: FieldPath[] = []
   for (const field of Object.keys(object)) {
     if (Object.hasOwn(schema, field))
       visit(withBranches([schema[field]]), object[field], [field], path => unknown.push(path) > 0)
-    else if (!resourceFields.has(field)) unknown.push([field])
+    else if (!resourceFields.has(field) && !knows(field)) unknown.push([field])
   }
   if (unknown.length === 0) return object
   const kept = structuredClone(object)
@@ -79,7 +84,8 @@ function isNested(value: unknown): boolean {
   return typeof value === 'object' && value !== null
 }
 
-function allowsAnything(schema: JsonObject): boolean {
+/** Returns true if an object may have fields that are not declared. */
+export function allowsAnything(schema: JsonObject): boolean {
   return schema.additionalProperties !== undefined || schema['x-kubernetes-preserve-unknown-fields'] === true
 }
 

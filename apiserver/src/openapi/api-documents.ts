@@ -77,7 +77,7 @@ export class ApiDocuments {
       compareUnits(a.model.plural, b.model.plural),
     )
     for (const served of models) {
-      for (const version of served.versions) at(version.apiVersion).kinds.push({ served, version })
+      for (const version of served.servedVersions()) at(version.apiVersion).kinds.push({ served, version })
     }
     for (const served of this.#parts.models.reviews()) {
       const { group, version } = reviewPathOf(served)

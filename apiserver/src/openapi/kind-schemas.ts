@@ -74,7 +74,7 @@ function objectSchema(of: KindVersion, content: Readonly<Record<string, JsonObje
   const { model } = of.served
   const descriptions: Readonly<Record<string, string>> = {
     spec: 'The desired state.',
-    status: model.subresources.status
+    status: of.version.hasStatus
       ? 'The observed state. Only writes to /status change it.'
       : 'The observed state.',
   }
@@ -84,9 +84,8 @@ function objectSchema(of: KindVersion, content: Readonly<Record<string, JsonObje
   })
   return {
     type: 'object',
-    description: `An object of the kind ${model.kind}.`,
-    // Bodies of built-in kinds may omit what the path says.
-    ...(!of.version.isBuiltIn && { required: ['apiVersion', 'kind', 'metadata', 'spec'] }),
+    description: of.version.defined?.root.description ?? `An object of the kind ${model.kind}.`,
+    ...requiredOf(of),
     properties: {
       apiVersion,
       kind,
@@ -95,6 +94,14 @@ function objectSchema(of: KindVersion, content: Readonly<Record<string, JsonObje
     },
     'x-kubernetes-group-version-kind': [kindExtension(of)],
   }
+}
+
+/** Bodies of built-in kinds may omit what the path says. Those of a definition need what its schema says. */
+function requiredOf({ version: { isBuiltIn, defined } }: KindVersion): JsonObject {
+  if (isBuiltIn) return {}
+  if (defined === undefined) return { required: ['apiVersion', 'kind', 'metadata', 'spec'] }
+  const { required } = defined.root
+  return required === undefined ? {} : { required }
 }
 
 const count = (description: string) => ({ type: 'integer', format: 'int64', description })
@@ -179,7 +186,7 @@ function examplesOf(of: KindVersion, { status, ...schemas }: JsonObject): JsonOb
   return {
     [name]: { summary: `${kind} as a client sends it`, value: sent },
     ...(isFilled(observed) &&
-      of.served.model.subresources.status && {
+      of.version.hasStatus && {
         [`${name}.status`]: {
           summary: `${kind} as a client sends it to /status`,
           value: { ...sent, status: observed },

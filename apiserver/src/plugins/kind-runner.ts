@@ -130,7 +130,8 @@ export class KindRunner {
         changed()
       },
     })
-    void migration.run()
+    // In Kubernetes, objects of a definition keep their stored version until they are written.
+    if (served.defined === undefined) void migration.run()
     const violations = new StoredViolations({
       cache,
       signal,

@@ -41,7 +41,8 @@ export function readClientObject(
   const notes: MetadataNotes = { unknownFields: [], warnings: [] }
   const meta = readMetadata(metadata ?? {}, causes, notes)
   const { schemas } = version
-  const { dropsNulls = version.isBuiltIn, fieldValidation = 'Ignore' } = options
+  const isOfKubernetes = version.isBuiltIn || version.defined !== undefined
+  const { dropsNulls = isOfKubernetes, fieldValidation = 'Ignore' } = options
   const unknown = fieldValidation === 'Ignore' ? [] : unknownFieldsOf(schemas, content)
   const sent = patched === undefined ? unknown : newUnknownFields(unknown, content, patched)
   const warnings = [...warningsOfFields([...notes.unknownFields, ...sent], options), ...notes.warnings]

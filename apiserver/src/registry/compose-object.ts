@@ -6,7 +6,8 @@ export function composeObject(
   metadata: BareMeta,
   content: Record<string, unknown>,
 ): BareObject {
-  const hasSpec = version.content.spec !== undefined
+  // Of a definition's kind, as Kubernetes does it, an absent spec stays absent.
+  const hasSpec = version.content.spec !== undefined && version.defined === undefined
   const { spec = hasSpec ? {} : undefined, status, ...rest } = content
   const { apiVersion: _apiVersion, kind: _kind, metadata: _metadata, ...others } = rest
   const object: BareObject = { apiVersion: version.apiVersion, kind: version.kind, metadata, spec }

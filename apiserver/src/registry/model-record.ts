@@ -34,6 +34,8 @@ export interface ModelRecord {
   readonly scope?: Scope
   /** The versions that objects are stored in. Missing in records of earlier releases. */
   readonly stored?: StoredVersions
+  /** The uid of the kind's definition, from when its deletion has begun: no server creates objects any more. */
+  readonly ending?: string
 }
 
 /** The stored versions of a model's objects, by name. */
@@ -51,6 +53,8 @@ export interface InForce {
   readonly revision: Revision
   /** The version that objects are stored in. */
   readonly stored: ServedVersion
+  /** True if no object may be created, because the kind's definition is being deleted. */
+  readonly isEnding: boolean
 }
 
 /**
@@ -149,8 +153,8 @@ export class ModelRecords {
       const { pair } = await this.#storage.get(key)
       const record = pair && decodeRecord(pair.value)
       const standing = record && uniqueStandingIn(record, served)
-      const hasScope = record?.scope === scope
-      if (!hasScope) await this.checkScope(served)
+      const hasScope = record?.scope === scope && !isEndedBefore(record, served)
+      if (record?.scope !== scope) await this.checkScope(served)
       if (record !== undefined && standing !== undefined) {
         const older = standing.name === 'superseded' && newerIndex(record.highest, unique) !== undefined
         if (older || (hasScope && standing.name !== 'superseded')) {
@@ -166,6 +170,7 @@ export class ModelRecords {
         recomputing:
           standing?.name !== 'in force' && (pair !== undefined || (await this.#hasObjects(served))),
         scope,
+        ending: isEndedBefore(record, served) ? undefined : record?.ending,
       }
       const result = await this.#storage.transact({
         compares: [{ key, modRevision: pair?.modRevision ?? zeroRevision }],
@@ -177,6 +182,22 @@ export class ModelRecords {
         standing: this.#see(served, next, result.revision),
         recompute: next.recomputing ? result.revision : undefined,
       }
+    }
+  }
+
+  /** Keeps every server from creating objects of a definition's kind from now on. @throws the store's errors */
+  async end(served: ServedModel): Promise<void> {
+    const key = this.keyOf(served)
+    for (;;) {
+      const { pair } = await this.#storage.get(key)
+      const record = pair && decodeRecord(pair.value)
+      const ending = served.defined?.uid
+      if (pair === undefined || record === undefined || record.ending === ending) return
+      const { succeeded } = await this.#storage.transact({
+        compares: [{ key, modRevision: pair.modRevision }],
+        onSuccess: [{ type: 'put', key, value: encodeRecord({ ...record, ending }) }],
+      })
+      if (succeeded) return
     }
   }
 
@@ -266,13 +287,18 @@ export class ModelRecords {
         : standingIn(record, served)
     const stored = record && storedIn(record, served)
     if (standing.name === 'in force' && revision !== undefined && stored !== undefined)
-      this.#inForce.set(served, { revision, stored })
+      this.#inForce.set(served, { revision, stored, isEnding: record?.ending !== undefined })
     else this.#inForce.delete(served)
     const previous = this.#standings.get(served)
     this.#standings.set(served, standing)
     if (previous !== undefined && !sameStanding(previous, standing)) this.#observers.get(served)?.()
     return standing
   }
+}
+
+/** Returns true if a record says that an earlier definition of the kind was deleted. */
+function isEndedBefore(record: ModelRecord | undefined, { defined }: ServedModel): boolean {
+  return record?.ending !== undefined && record.ending !== defined?.uid
 }
 
 function sameStanding(left: Standing, right: Standing): boolean {
@@ -366,6 +392,7 @@ export function decodeRecord(value: Buffer): ModelRecord | undefined {
     recomputing: record.recomputing === true,
     ...((record.scope === 'Cluster' || record.scope === 'Namespaced') && { scope: record.scope }),
     ...(isStoredVersions(record.stored) && { stored: record.stored }),
+    ...(typeof record.ending === 'string' && { ending: record.ending }),
   }
 }
 

@@ -15,6 +15,7 @@ import {
   runValidateHook,
   type Scope,
   type ServedModel,
+  type ServedVersion,
   type StoredObject,
   valuesName,
 } from '../model/index.ts'
@@ -77,7 +78,8 @@ export function draftCreation(
   const { reservedDomain } = environment
   checkMetadata(metadata, undefined, { plugin: options.plugin, reservedDomain }, causes)
   const { status, ...withoutStatus } = content
-  const created = served.model.subresources.status ? withoutStatus : content
+  const { version = served.hub } = options
+  const created = version.hasStatus ? withoutStatus : content
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
   const object = composeObject(served.hub, metadata, converted ?? {})
   served.rules?.created?.(object)
@@ -143,6 +145,7 @@ export function draftUpdate(
   // The managed fields of an object that cannot be converted stay as they are.
   const owners = stored.failure === undefined ? ownersAfter : undefined
   const { meta, content } = client
+  const { version = served.hub } = options
   const owned = previous.metadata
   const causes = new Causes(client.causes)
   const metadata = !served.takesMetadata(scope)
@@ -159,10 +162,10 @@ export function draftUpdate(
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
   // Further checks walk over what is too large.
   if (causes.stops) throw invalid(served, owned.name, causes)
-  const sent = contentOf(served, seen.view, content, scope)
+  const sent = contentOf(version, seen.view, content, scope)
   const hub = stored.failure === undefined ? previous : undefined
   const converted = contentAtHub(served, metadata, sent, { ...seen, hub }, causes, options)
-  const next = hub && converted && contentOf(served, hub, converted, scope)
+  const next = hub && converted && contentOf(version, hub, converted, scope)
   const object =
     converted === undefined
       ? { ...previous, metadata }
@@ -189,7 +192,7 @@ export function draftUpdate(
   const hooked = withHook(served, defaulted, hub, scope, causes)
   const completed = owners === undefined ? hooked : withOwners(hooked, previous, owners(defaulted))
   const differs = completed === object ? difference : differenceOf(completed, previous)
-  const isDesired = differs.content || (differs.status && !served.model.subresources.status)
+  const isDesired = differs.content || (differs.status && !version.hasStatus)
   if (scope === 'object' && isDesired && served.hasGeneration)
     completed.metadata.generation = generationAfter(owned)
   const isChanged = isDesired || differs.status || differs.metadata || differs.finalizers
@@ -260,12 +263,12 @@ function withHook(
 
 /** Merges stored and sent content. With the status subresource each of the two paths changes only its own part. */
 function contentOf(
-  served: ServedModel,
+  version: ServedVersion,
   previous: BareObject,
   content: Readonly<Record<string, unknown>>,
   scope: Scope,
 ): Record<string, unknown> {
-  if (!served.model.subresources.status) return { ...content }
+  if (!version.hasStatus) return { ...content }
   const { apiVersion, kind, metadata, status: previousStatus, ...previousContent } = previous
   const { status, ...rest } = content
   if (scope === 'status') return status === undefined ? previousContent : { ...previousContent, status }
@@ -286,8 +289,10 @@ function finishDraft(
   if (causes.stops) throw invalid(served, name, causes)
   // An object in another version says nothing about violations at the hub.
   const before = stored?.failure === undefined ? stored : undefined
-  const violations = options.isDeclared ? [] : violationsLeft(served.schemas, completed, before?.object)
   const { user = serverUser, version = served.hub } = options
+  // Kubernetes checks objects of definitions in the version of the request only, as `contentAtHub` has done.
+  const isChecked = options.isDeclared || (version.defined !== undefined && !version.isHub)
+  const violations = isChecked ? [] : violationsLeft(served.schemas, completed, before?.object)
   const isValid = violations.length === 0
   const refused = runValidateHook(served, completed, before?.object, scope, user, isValid)
   const ofKind = isValid && served.rules?.validate?.(completed, before?.object, version.apiVersion)

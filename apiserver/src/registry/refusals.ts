@@ -97,6 +97,24 @@ export function invalid(served: ServedModel, name: string, causes: Causes): ApiE
   return new ApiError('Invalid', message, { group, kind, name: shownName, causes: [...reported] })
 }
 
+export function definitionEnding(served: ServedModel): ApiError {
+  const message = `${served.title} is forbidden: create not allowed while custom resource definition is terminating`
+  return new ApiError('Forbidden', message, detailsOf(served))
+}
+
+/** Refuses an update of a definition's object without a version, as Kubernetes does. */
+export function versionMissing(served: ServedModel, key: ObjectKey): ApiError {
+  const field = 'metadata.resourceVersion'
+  const message = 'must be specified for an update'
+  const name = nameIn(served, key)
+  const { group, kind } = served.model
+  return new ApiError(
+    'Invalid',
+    `${served.kindTitle} ${JSON.stringify(name)} is invalid: ${field}: ${message}`,
+    { group, kind, name, causes: [{ reason: 'FieldValueInvalid', field, message }] },
+  )
+}
+
 export function badRequest(message: string): ApiError {
   return new ApiError('BadRequest', message)
 }

@@ -41,7 +41,7 @@ import {
 } from './object-draft.ts'
 import { applyPatch, changesMetadata, type Patch } from './patch.ts'
 import { checkPreconditions, hasVersion, preconditionsOf, versionFields } from './preconditions.ts'
-import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refusals.ts'
+import { badRequest, conflict, invalid, nameTaken, versionMissing, withApiErrors } from './refusals.ts'
 import { hasManyParts, isLarge, nextTurn } from './turns.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { Contention, type WriteAttempts } from './write-attempts.ts'
@@ -212,7 +212,10 @@ export class Registry {
     const result = await this.#commits.run(
       served,
       key,
-      current => this.#draftUpdate(served, current, client, scope, options, viewOf(version, current)),
+      current => {
+        if (version.defined !== undefined && !hasVersion(client.meta)) throw versionMissing(served, key)
+        return this.#draftUpdate(served, current, client, scope, options, viewOf(version, current))
+      },
       options,
       { isConditional: hasVersion(client.meta) },
     )

@@ -93,8 +93,9 @@ async function nextVersions(
   return same ? undefined : { version, all, by }
 }
 
-function knows({ versions }: ServedModel, name: string): boolean {
-  return versions.some(version => version.name === name)
+/** Objects of a definition may be stored in a version that it no longer has. They are then unreadable, as in Kubernetes. */
+function knows({ versions, defined }: ServedModel, name: string): boolean {
+  return defined !== undefined || versions.some(version => version.name === name)
 }
 
 /** Counts the stored objects of a model by the name of their version. */

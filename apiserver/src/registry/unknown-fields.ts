@@ -56,7 +56,7 @@ export function unknownFieldsOf(schemas: SchemaValidator, object: SchemaSubject)
   for (const field of Object.keys(object)) {
     if (fields.length >= objectLimits.violations) break
     if (object[field] === undefined) continue
-    if (!schemas.fields.includes(field) && !fieldsOfAllKinds.includes(field)) fields.push(formatPath([field]))
+    if (!schemas.knows(field) && !fieldsOfAllKinds.includes(field)) fields.push(formatPath([field]))
   }
   return fields
 }

@@ -32,7 +32,7 @@ export interface WriteOptions {
   readonly isDeclared?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
-  /** True if the nulls that Kubernetes drops are removed from the object. Default: for built-in kinds. */
+  /** True if the nulls that Kubernetes drops are removed from the object. Default: for built-in kinds and those of definitions. */
   readonly dropsNulls?: boolean
   /** Returns the name of the writer, as the owner of the fields that it changes. Default: the plugin. */
   readonly manager?: () => string | undefined

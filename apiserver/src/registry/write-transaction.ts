@@ -3,7 +3,7 @@ import { filterReservations, quote, uniqueIndexName } from '../model/index.ts'
 import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
 import type { InForce, ModelRecords } from './model-record.ts'
 import type { NamespaceBounds, Room } from './namespace-bounds.ts'
-import { valuesTaken, withApiErrors } from './refusals.ts'
+import { definitionEnding, valuesTaken, withApiErrors } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
 import { timed } from './timed.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
@@ -43,12 +43,13 @@ export class WriteTransactions {
 
   /**
    * Prepares a write for `commit`, which must follow.
-   * @throws ApiError 413 if the object is too large, 403 if its namespace has no room, 503 if this server's unique indexes are
+   * @throws ApiError 413 if the object is too large, 403 if its namespace has no room or its definition is being deleted, 503 if this server's unique indexes are
    *   not in force or it does not know the stored version; ConversionError
    */
   async prepare(write: Write, { signal }: Pick<WriteOptions, 'signal'>): Promise<ReadyWrite> {
     const { served, indexed } = write
     const inForce = indexed ? await withApiErrors(this.#records.inForce(served)) : undefined
+    checkEnding(write, inForce)
     const guard = await write.guard?.(false)
     const plan = planWrite(write, inForce?.stored ?? served.hub)
     const room = write.growth && (await this.#bounds?.admit(write.growth, signal))
@@ -104,6 +105,7 @@ export class WriteTransactions {
       if (inForce !== undefined && now.get(recordKey)?.modRevision !== inForce.revision) {
         const { stored } = inForce
         inForce = await withApiErrors(this.#records.refresh(served))
+        checkEnding(write, inForce)
         if (inForce.stored !== stored) plan = planWrite(write, inForce.stored, plan.claims)
       }
       if (guard !== undefined && now.get(guard.key)?.modRevision !== guard.modRevision)
@@ -158,6 +160,11 @@ export class WriteTransactions {
     if (causes.length > 0) throw valuesTaken(served, write.key, causes)
     return lost
   }
+}
+
+/** @throws ApiError 403 for a new object of a definition that is being deleted */
+function checkEnding({ served, previous }: Write, inForce: InForce | undefined): void {
+  if (previous === undefined && inForce?.isEnding) throw definitionEnding(served)
 }
 
 /** The operations of a write: the object, then the reservations that it takes, then those that it releases. */

@@ -26,6 +26,16 @@ export function compileJsonPath(text: string): JsonPath {
   return root => firstValue(root, steps, 0)
 }
 
+/** Compiles a path as `compileJsonPath` does, and returns all its values, in order. @throws SyntaxError */
+export function compileJsonPaths(text: string): (root: unknown) => unknown[] {
+  const steps = stepsOf(text)
+  return root => {
+    let values = [root]
+    for (const step of steps) values = values.flatMap(value => valuesBelow(value, step))
+    return values
+  }
+}
+
 /**
  * Returns the names of the fields at the beginning of a path, up to its first other step.
  * @throws SyntaxError as `compileJsonPath`

@@ -106,7 +106,7 @@ function ownersAfterUpdate(
   entries: Entries,
 ): ManagedFieldsEntry[] | undefined {
   const { served, version, scope } = write
-  const ownership = new Ownership(versionsOf(served, before), writableIn(served, scope))
+  const ownership = new Ownership(versionsOf(served, before), writableIn(write, scope))
   const change = ownership.update(versioned(before), versioned(after), entries, version.apiVersion)
   return toStored(withUpdate(write, change.entries, change.taken))
 }
@@ -149,7 +149,7 @@ export function applyConfiguration(
   const config = { apiVersion, value, fields: fieldsOf(type, value) }
   checkSize(config.fields, causes)
   if (!causes.isEmpty) return undefined
-  const ownership = new Ownership(versionsOf(served, live?.hub), writableIn(served, scope))
+  const ownership = new Ownership(versionsOf(served, live?.hub), writableIn(write, scope))
   const empty = { apiVersion, value: { apiVersion, kind: version.kind } }
   const before = live === undefined ? empty : versioned(live.view)
   const { managedFields } = live?.hub.metadata ?? {}
@@ -262,8 +262,11 @@ function timeOf({ now }: ManagedWrite): string {
 }
 
 /** With the status subresource, each of the two paths owns only what it may change. */
-function writableIn(served: ServedModel, scope: Scope): (set: FieldSet) => FieldSet {
-  if (!served.model.subresources.status) return set => set
+function writableIn(
+  { served, version }: Pick<ManagedWrite, 'served' | 'version'>,
+  scope: Scope,
+): (set: FieldSet) => FieldSet {
+  if (!version.hasStatus) return set => set
   const isWritable = (element: PathElement) =>
     scope === 'object'
       ? element !== statusElement

@@ -1,0 +1,107 @@
+import type { Logger } from '@setpoint/controller-runtime'
+import type { LogFollower } from '../cache/index.ts'
+import type { CustomRoutes } from '../http/index.ts'
+import type { ModelRegistry, ServedModel } from '../model/index.ts'
+import { type IndexFindings, KindRunner } from '../plugins/index.ts'
+import type { Registry } from '../registry/index.ts'
+import type { Storage } from '../storage/index.ts'
+import type { WatchHub } from '../watch/index.ts'
+
+interface DefinedKindParts {
+  readonly models: ModelRegistry
+  readonly routes: Pick<CustomRoutes, 'clashWith'>
+  readonly storage: Storage
+  readonly registry: Registry
+  readonly follower: LogFollower
+  readonly hub: WatchHub
+  readonly log: Logger
+  /** Called after `findings` may have changed. */
+  readonly changed: () => void
+}
+
+/**
+ * The kind of one definition in this server.
+ *
+ *     none ──serve──▶ building ──built──▶ served ──serve with another form──▶ served, the next one building ──┐
+ *                                           ▲  └──stop──▶ none                                                │
+ *                                           └──────────────────── exchanged, old watches end ─────────────────┘
+ */
+export class DefinedKindRunner {
+  readonly #parts: DefinedKindParts
+  #kind: KindRunner | undefined
+  /** What the served kind was made of. */
+  #form: string | undefined
+
+  constructor(parts: DefinedKindParts) {
+    this.#parts = parts
+  }
+
+  /** The kind that is served, or that was. */
+  get served(): ServedModel | undefined {
+    return this.#kind?.served
+  }
+
+  get findings(): IndexFindings | undefined {
+    return this.#kind?.findings
+  }
+
+  /** Returns true if a kind of this form is served. */
+  serves(form: string): boolean {
+    return this.#kind?.served.phase.name === 'Started' && this.#form === form
+  }
+
+  /**
+   * Serves a kind. The one before is served until this one is built, unless their scopes differ.
+   * @param form equal for equal kinds
+   * @throws ModelConflictError, ScopeChangedError; an error that names the route in its way; when stopped
+   */
+  async serve(form: string, served: ServedModel): Promise<void> {
+    const { models, routes, changed, ...environment } = this.#parts
+    for (const { apiVersion } of served.versions) {
+      const clash = routes.clashWith(apiVersion, served.model)
+      if (clash !== undefined) throw new Error(clash)
+    }
+    const next = new KindRunner({ ...environment, served, pluginVersion: undefined, changed })
+    const before = this.#kind
+    if (before === undefined) models.add(served)
+    try {
+      await next.check()
+      await next.build()
+      if (before !== undefined) this.#exchange(before.served, served)
+    } catch (error) {
+      next.stop('it could not be built')
+      if (before === undefined) models.remove(served)
+      throw error
+    }
+    this.#kind = next
+    this.#form = form
+    next.serveIfBuilt()
+    before?.stop('its definition has changed')
+  }
+
+  #exchange(before: ServedModel, next: ServedModel): void {
+    const { models } = this.#parts
+    models.remove(before)
+    try {
+      models.add(next)
+    } catch (error) {
+      models.add(before)
+      throw error
+    }
+  }
+
+  /** Serves the kind no longer. Its watches end. */
+  stop(): void {
+    const kind = this.#kind
+    if (kind === undefined) return
+    this.#kind = undefined
+    this.#form = undefined
+    this.#parts.models.remove(kind.served)
+    kind.stop('its definition was deleted')
+  }
+
+  /** Stops the work in the background, when the server stops. */
+  abort(): void {
+    this.#kind?.abort()
+  }
+}

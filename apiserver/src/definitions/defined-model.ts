@@ -1,0 +1,116 @@
+import {
+  type ContentSchema,
+  compareApiVersions,
+  freezeModel,
+  type IndexSpec,
+  isRecord,
+  type Schema,
+} from '@setpoint/controller-runtime/api'
+import { type DefinedVersion, loadRules, ServedModel } from '../model/index.ts'
+import { type DeclaredIndex, declaredIndex, selectableIndex, selectableName } from './defined-indexes.ts'
+import type { DefinitionNames, DefinitionVersion, StoredDefinition } from './stored-definition.ts'
+
+/**
+ * Returns the kind of a definition. Its hub is the version that objects are stored in.
+ * @param names those that were accepted
+ * @param indexes the entries of the annotation
+ * @throws ModelError for a schema that cannot be compiled
+ */
+export async function definedModel(
+  definition: StoredDefinition,
+  names: DefinitionNames,
+  indexes: readonly DeclaredIndex[],
+): Promise<ServedModel> {
+  const { name, uid, group, versions, isNamespaced } = definition
+  const hub = versions.find(({ isStorage }) => isStorage) ?? versions[0]
+  if (hub === undefined) throw new RangeError(`the definition ${name} has no versions`)
+  const others = versions.filter(version => version !== hub)
+  const model = freezeModel({
+    group,
+    version: hub.name,
+    ...{ kind: names.kind, singular: names.singular, plural: names.plural },
+    ...{ shortNames: names.shortNames, categories: names.categories },
+    names: 'dns-subdomain',
+    scope: isNamespaced ? 'Namespaced' : 'Cluster',
+    schema: contentOf(hub),
+    subresources: { status: versions.some(({ hasStatus }) => hasStatus) },
+    indexes: indexesOf(versions, indexes),
+    printerColumns: hub.columns,
+    prune: true,
+    versions: others.map(version => ({
+      name: version.name,
+      apiVersion: `${group}/${version.name}`,
+      schema: contentOf(version),
+      printerColumns: version.columns,
+      ...unused,
+    })),
+  })
+  const defined = {
+    definition: name,
+    uid,
+    listKind: names.listKind,
+    versions: new Map(versions.map(version => [version.name, definedVersion(version, definition, names)])),
+  }
+  await loadRules(
+    [model],
+    versions.map(({ root }) => root),
+  )
+  return new ServedModel(model, undefined, { defined })
+}
+
+/** A definition converts by its strategy. */
+const unused = {
+  toHub: (object: unknown) => object,
+  fromHub: (object: unknown) => object,
+}
+
+function definedVersion(
+  version: DefinitionVersion,
+  definition: StoredDefinition,
+  names: DefinitionNames,
+): DefinedVersion {
+  const { isServed, root, hasStatus, scale, selectable } = version
+  return {
+    isServed,
+    root,
+    hasStatus,
+    scale,
+    selectable: new Set(selectable.map(selectableName)),
+    warning: warningOf(version, definition, names),
+  }
+}
+
+/** Returns the indexes of all versions. A field that is selectable in several of them is one index. */
+function indexesOf(
+  versions: readonly DefinitionVersion[],
+  declared: readonly DeclaredIndex[],
+): IndexSpec[] {
+  const paths = new Set(versions.flatMap(({ selectable }) => selectable))
+  return [...[...paths].map(selectableIndex), ...declared.map(declaredIndex)]
+}
+
+/** Returns the text of the `Warning` header, as Kubernetes makes it. */
+function warningOf(
+  { name, isDeprecated, deprecationWarning }: DefinitionVersion,
+  { group, versions }: StoredDefinition,
+  { kind }: DefinitionNames,
+): string | undefined {
+  if (!isDeprecated) return undefined
+  if (deprecationWarning !== undefined) return deprecationWarning
+  const [newest] = versions
+    .filter(each => each.isServed && !each.isDeprecated && compareApiVersions(each.name, name) < 0)
+    .map(each => each.name)
+    .sort(compareApiVersions)
+  const instead = newest === undefined ? '' : `; use ${group}/${newest} ${kind}`
+  return `${group}/${name} ${kind} is deprecated${instead}`
+}
+
+const resourceFields: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata'])
+
+/** Returns the schemas of the fields besides apiVersion, kind and metadata. */
+function contentOf({ root: { properties } }: DefinitionVersion): ContentSchema {
+  const content: Record<string, Schema> = {}
+  for (const [field, schema] of Object.entries(isRecord(properties) ? properties : {}))
+    if (!resourceFields.has(field) && isRecord(schema)) content[field] = schema
+  return content
+}

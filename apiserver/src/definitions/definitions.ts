@@ -1,0 +1,273 @@
+import { createHash } from 'node:crypto'
+import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
+import { errorMessage } from '@setpoint/controller-runtime/api'
+import type { CacheEvent, Entry, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
+import type { CustomRoutes } from '../http/index.ts'
+import type { Logger } from '../log/index.ts'
+import type { ModelRegistry, ServedModel } from '../model/index.ts'
+import { type Registry, serviceWriteOptions } from '../registry/index.ts'
+import type { Storage } from '../storage/index.ts'
+import type { WatchHub } from '../watch/index.ts'
+import { DefinedKindRunner } from './defined-kind-runner.ts'
+import { definedModel } from './defined-model.ts'
+import { cleanUp, ignoreRaces } from './definition-cleanup.ts'
+import { claimsOf, decideNames, type NameClaims, type NamesDecision } from './definition-names.ts'
+import { indexConditions, namingConditions, statusWith, withConditions } from './definition-status.ts'
+import { readIndexes } from './kind/index.ts'
+import { hasCondition, readDefinition, type StoredDefinition } from './stored-definition.ts'
+
+export const definitionsDefaults = Object.freeze({
+  /** Milliseconds that a request for an unknown kind waits for definitions to be served. */
+  settleMs: 5_000,
+  /** Milliseconds until a definition whose objects wait for finalizers is looked at again, doubled up to the second. */
+  againMs: 100,
+  longestAgainMs: 10_000,
+})
+
+interface DefinitionsParts {
+  /** The kind CustomResourceDefinition, which must be served. */
+  readonly kind: ServedModel
+  readonly models: ModelRegistry
+  readonly routes: Pick<CustomRoutes, 'clashWith'>
+  readonly storage: Storage
+  readonly registry: Registry
+  /** The writes of the server itself. */
+  readonly writes: Pick<Registry, 'patch' | 'delete'>
+  readonly follower: LogFollower
+  readonly gate: Pick<ReadGate, 'pass'>
+  readonly hub: WatchHub
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+/** One definition in this server. */
+interface Entered {
+  readonly runner: DefinedKindRunner
+  /** The definition that `runner` was last given; its uid tells a new one of the same name. */
+  uid: string | undefined
+  /** Set while steps are under way. Resolves when they are done. */
+  working: Promise<void> | undefined
+  /** True if the definition, or what it depends on, has changed since the last step began. */
+  isChanged: boolean
+}
+
+/**
+ * Serves the kinds of CustomResourceDefinitions. Follows the cache of the definitions, and brings each kind to what its
+ * definition says, one step at a time:
+ *
+ *     changed ─▶ decide the names ─▶ serve the kind ─▶ write the status
+ *                                         │ the definition is being deleted
+ *                                         └─▶ delete its objects ─▶ take the finalizer away
+ *
+ * Guarantees: a definition is `Established` only after a server has served its kind. A request to any server that begins
+ * later finds the kind there (`settled`). No definition waits for another.
+ */
+export class Definitions {
+  readonly kind: ServedModel
+  readonly #parts: DefinitionsParts
+  readonly #clock: Clock
+  readonly #entered = new Map<string, Entered>()
+  readonly #claimsOf = new WeakMap<Entry, NameClaims>()
+  readonly #stopped = new AbortController()
+  #cache: ModelCache | undefined
+
+  constructor(parts: DefinitionsParts) {
+    this.kind = parts.kind
+    this.#parts = parts
+    this.#clock = parts.clock ?? systemClock
+  }
+
+  /** Follows the definitions until the signal is aborted. Resolves when those that exist are served, or cannot be. */
+  async start(signal: AbortSignal): Promise<void> {
+    const cache = this.#parts.follower.cacheOf(this.kind)
+    if (cache === undefined) throw new Error(`${this.kind.title} has no cache`)
+    this.#cache = cache
+    const stops = [
+      cache.observe({
+        changed: ({ next, previous }: CacheEvent) => this.#touch((next ?? previous)?.name),
+        reset: () => this.#touchAll(),
+      }),
+      this.#parts.models.observe(() => this.#touchRefused()),
+    ]
+    const stop = () => {
+      for (const each of stops) each()
+      this.#stopped.abort()
+      for (const { runner } of this.#entered.values()) runner.abort()
+    }
+    if (signal.aborted) stop()
+    signal.addEventListener('abort', stop, { once: true })
+    this.#touchAll()
+    await this.#idle()
+  }
+
+  /**
+   * Resolves when this server serves every kind that was established before the call.
+   * @throws ApiError 503 if the definitions cannot be read now
+   */
+  async settled(): Promise<void> {
+    await this.#parts.gate.pass()
+    const timer = new AbortController()
+    const limit = sleep(this.#clock, definitionsDefaults.settleMs, timer.signal).catch(() => {})
+    await Promise.race([this.#idle(), limit])
+    timer.abort()
+  }
+
+  /** Waits for the steps that are under way. */
+  async #idle(): Promise<void> {
+    await Promise.all([...this.#entered.values()].map(({ working }) => working))
+  }
+
+  #touchAll(): void {
+    const names = new Set(this.#entered.keys())
+    this.#cache?.store.snapshot().objects.forEachValue(({ name }: Entry) => {
+      names.add(name)
+    })
+    for (const name of names) this.#touch(name)
+  }
+
+  /** A name may be free now, or taken. */
+  #touchRefused(): void {
+    for (const { name, isEstablished } of this.#claims()) if (!isEstablished) this.#touch(name)
+  }
+
+  #touch(name: string | undefined): void {
+    if (name === undefined || this.#stopped.signal.aborted) return
+    const entered = this.#entered.get(name) ?? this.#enter(name)
+    entered.isChanged = true
+    entered.working ??= this.#work(name, entered).finally(() => {
+      entered.working = undefined
+    })
+  }
+
+  #enter(name: string): Entered {
+    const { models, routes, storage, registry, follower, hub, log } = this.#parts
+    const changed = () => this.#touch(name)
+    const runner = new DefinedKindRunner({ models, routes, storage, registry, follower, hub, log, changed })
+    const entered: Entered = { runner, uid: undefined, working: undefined, isChanged: false }
+    this.#entered.set(name, entered)
+    return entered
+  }
+
+  /** Takes steps until nothing has changed. Never rejects. */
+  async #work(name: string, entered: Entered): Promise<void> {
+    const { log } = this.#parts
+    while (entered.isChanged && !this.#stopped.signal.aborted) {
+      entered.isChanged = false
+      try {
+        await this.#step(name, entered)
+      } catch (error) {
+        if (this.#stopped.signal.aborted) return
+        log.warn({ definition: name, err: error }, 'failed to serve a definition, retrying')
+        this.#again(name, definitionsDefaults.longestAgainMs)
+      }
+    }
+  }
+
+  #again(name: string, afterMs: number): void {
+    const { signal } = this.#stopped
+    void sleep(this.#clock, afterMs, signal).then(
+      () => this.#touch(name),
+      () => {},
+    )
+  }
+
+  async #step(name: string, entered: Entered): Promise<void> {
+    const { runner } = entered
+    const definition = this.#read(name)
+    if (definition === undefined || (entered.uid !== undefined && definition.uid !== entered.uid)) {
+      runner.stop()
+      entered.uid = undefined
+      if (definition === undefined) this.#leave(name)
+    }
+    if (definition === undefined) return
+    entered.uid = definition.uid
+    const decision = decideNames(definition, this.#claims(), this.#parts.models.all())
+    const problem = await this.#serve(definition, decision, runner)
+    if (definition.isDeleting) {
+      await this.#cleanUp(definition, runner)
+      return
+    }
+    await this.#tell(definition, decision, runner, problem)
+  }
+
+  /** Forgets a definition that was deleted, and lets others have its names. */
+  #leave(name: string): void {
+    this.#entered.delete(name)
+    this.#touchRefused()
+  }
+
+  /** Brings the kind to what its definition says. Returns the reason if it cannot be served. */
+  async #serve(
+    definition: StoredDefinition,
+    { accepted, conflict }: NamesDecision,
+    runner: DefinedKindRunner,
+  ): Promise<string | undefined> {
+    if (conflict !== undefined && !hasCondition(definition, 'Established')) {
+      runner.stop()
+      return undefined
+    }
+    const { uid, group, versions, isNamespaced, conversion } = definition
+    try {
+      const indexes = readIndexes(definition.object)
+      const form = hashOf([uid, group, accepted, versions, isNamespaced, conversion, indexes])
+      if (runner.serves(form)) return undefined
+      await runner.serve(form, await definedModel(definition, accepted, indexes))
+      return undefined
+    } catch (error) {
+      if (this.#stopped.signal.aborted) throw error
+      this.#parts.log.error({ definition: definition.name, err: error }, 'a definition cannot be served')
+      return errorMessage(error)
+    }
+  }
+
+  async #cleanUp(definition: StoredDefinition, runner: DefinedKindRunner): Promise<void> {
+    const { kind, registry, writes, storage } = this.#parts
+    const { signal } = this.#stopped
+    const parts = { definitions: kind, registry, writes, storage, now: () => this.#clock.now() }
+    if (await cleanUp(parts, definition, runner.served, signal)) return
+    // An object that loses its finalizer tells nobody here.
+    this.#again(definition.name, definitionsDefaults.againMs)
+  }
+
+  async #tell(
+    definition: StoredDefinition,
+    decision: NamesDecision,
+    { served, findings }: DefinedKindRunner,
+    problem: string | undefined,
+  ): Promise<void> {
+    const { conditions, name, uid, resourceVersion } = definition
+    const isServed = served !== undefined && problem === undefined
+    const next = withConditions(
+      conditions,
+      [...namingConditions(decision, { isServed, problem }), ...indexConditions(definition, findings)],
+      this.#clock.now(),
+    )
+    const status = statusWith(definition, decision, next)
+    if (JSON.stringify(status) === JSON.stringify(definition.status)) return
+    const document = { metadata: { uid, resourceVersion }, status }
+    await this.#parts.writes
+      .patch(this.kind, name, { type: 'merge', document }, 'status', serviceWriteOptions)
+      .catch(ignoreRaces)
+  }
+
+  #read(name: string): StoredDefinition | undefined {
+    const entry = this.#cache?.store.get(name)
+    return entry && readDefinition(entry.bytes)
+  }
+
+  /** What all definitions claim. Each is read once, because they are large. */
+  #claims(): NameClaims[] {
+    const all: NameClaims[] = []
+    this.#cache?.store.snapshot().objects.forEachValue((entry: Entry) => {
+      const claims = this.#claimsOf.get(entry) ?? claimsOf(readDefinition(entry.bytes))
+      this.#claimsOf.set(entry, claims)
+      all.push(claims)
+    })
+    return all
+  }
+}
+
+/** The parts are too large to be kept for a comparison. */
+function hashOf(parts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('base64')
+}
