@@ -31,7 +31,8 @@ const server: Plan = {
   operations: 'model registry storage',
   plugins: 'audit cache http log metrics model registry scheduling security storage watch package-folder.ts',
   definitions: 'cache http kubernetes log model openapi plugins registry storage watch',
-  'rooms.ts': 'audit cache definitions http kubernetes model plugins registry scheduling security storage watch',
+  'rooms.ts':
+    'audit cache definitions http kubernetes model plugins registry scheduling security storage watch',
   testing:
     'http log metrics model plugins security storage storage/embedded storage/etcd watch rooms.ts package-folder.ts',
   // The command reads its flags without loading the whole server.

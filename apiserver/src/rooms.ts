@@ -1,6 +1,7 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { AuditLog } from './audit/index.ts'
 import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
+import { definitionKind } from './definitions/index.ts'
 import { CustomRoutes, ResourceApi, RouteCallers } from './http/index.ts'
 import {
   accessReviews,
@@ -83,7 +84,7 @@ export function assembleRooms({
   })
   const rbac = rbacKinds(authorizer)
   const others = builtInKinds()
-  const builtIn = { ...others, all: [...others.all, ...rbac.all] }
+  const builtIn = { ...others, all: [...others.all, ...rbac.all, definitionKind()] }
   for (const review of accessReviews(authorizer)) models.addReview(review)
   const quotas = new QuotaBounds(new QuotaUsage({ follower, quotas: builtIn.resourceQuotas, reservedDomain }))
   const registry = new Registry({

@@ -4,3 +4,4 @@
  * - A definition says all that Kubernetes has a word for. What is left, such as functions, is said in notes.
  */
 export * from './definition.ts'
+export { definitionKind } from './kind/index.ts'

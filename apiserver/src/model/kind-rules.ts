@@ -18,6 +18,8 @@ export interface ComputedColumn extends Omit<PrinterColumn, 'jsonPath'> {
 export interface KindRules {
   /** The subresources besides status. */
   readonly subresources?: readonly Exclude<Scope, 'object' | 'status'>[]
+  /** Set if its objects have a generation: Kubernetes' strategy for the kind sets one. */
+  readonly hasGeneration?: true
   /** Set if writes to the status change the metadata too: Kubernetes' strategy for the kind does not reset it. */
   readonly statusTakesMetadata?: true
   /** Names of indexes in selectors and sorts of versions whose fields have other names. */

@@ -63,10 +63,17 @@ function rejectsNull(schema: unknown): boolean {
 /**
  * Returns content of a built-in kind without nulls, as Go decodes it into the type that the schema describes. A field that is
  * null is absent. A null in a list or map leaves the new element at the zero value of its type, such as an empty text: "the
- * JSON null value has no effect" (encoding/json, `Unmarshal`). One that the schema does not describe stays in a list.
+ * JSON null value has no effect" (encoding/json, `Unmarshal`). One that the schema does not describe stays in a list, and so do
+ * all nulls of content that the schema leaves to the kind (`x-kubernetes-preserve-unknown-fields`).
  */
 export function withoutNullsAsInGo(schema: unknown, value: unknown): unknown {
-  const { properties, items, additionalProperties } = isRecord(schema) ? schema : {}
+  const {
+    properties,
+    items,
+    additionalProperties,
+    [preserveKeyword]: isPreserved,
+  } = isRecord(schema) ? schema : {}
+  if (isPreserved === true) return value
   if (Array.isArray(value))
     return value.map(item => (item === null ? zeroOf(items) : withoutNullsAsInGo(items, item)))
   if (!isRecord(value)) return value
@@ -79,6 +86,8 @@ export function withoutNullsAsInGo(schema: unknown, value: unknown): unknown {
   }
   return result
 }
+
+const preserveKeyword = 'x-kubernetes-preserve-unknown-fields'
 
 /** Returns the zero value of the Go type that a schema describes, or null for one without a type. */
 function zeroOf(schema: unknown): unknown {

@@ -68,7 +68,7 @@ export class ServedModel {
   readonly indexes: IndexSet
   /** The indexes of the versions that do not know all of them. */
   readonly #indexesOf: ReadonlyMap<ServedVersion, IndexSet>
-  /** False for built-in kinds: the strategies of these kinds in Kubernetes (`pkg/registry`) set no generation. */
+  /** False for most built-in kinds: the strategies of these kinds in Kubernetes (`pkg/registry`) set no generation. */
   readonly hasGeneration: boolean
   /** The unique indexes among the declared ones, with their positions in `indexes`. */
   readonly uniqueIndexes: readonly {
@@ -111,7 +111,7 @@ export class ServedModel {
     this.versions = [this.hub, ...model.versions.map(declare)]
     this.storedVersion = this.versionNamed(model.storedVersion ?? model.version)
     this.schemas = this.hub.schemas
-    this.hasGeneration = !isBuiltIn
+    this.hasGeneration = !isBuiltIn || rules?.hasGeneration === true
     this.indexes = new IndexSet(model, rules?.fieldAliases)
     this.#indexesOf = new Map(this.versions.flatMap(version => this.#withoutOthers(version)))
     this.uniqueIndexes = model.indexes.flatMap(index => {
