@@ -17,8 +17,15 @@ export function structOf({ apiVersion, kind }: KindName): string | undefined {
   return Object.hasOwn(goKinds, key) ? goKinds[key] : undefined
 }
 
+/** Kinds without a struct here. They take strategic merges, but no protobuf. All lists outside their metadata are replaced. */
+const withoutStruct: ReadonlySet<string> = new Set(['apiextensions.k8s.io/v1/CustomResourceDefinition'])
+
+const onlyMetadata: MergeType = field =>
+  field === 'metadata' ? { type: mergeTypes.of('meta.v1.ObjectMeta') } : undefined
+
 /** Returns how strategic merges treat the fields of a built-in kind, or undefined for any other kind. */
 export function mergeTypeOf(kind: KindName): MergeType | undefined {
+  if (withoutStruct.has(`${kind.apiVersion}/${kind.kind}`)) return onlyMetadata
   const struct = structOf(kind)
   return struct === undefined ? undefined : mergeTypes.of(struct)
 }
