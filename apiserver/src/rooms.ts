@@ -1,7 +1,7 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { AuditLog } from './audit/index.ts'
 import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
-import { definitionKind } from './definitions/index.ts'
+import { Definitions, definitionKind } from './definitions/index.ts'
 import { CustomRoutes, ResourceApi, RouteCallers } from './http/index.ts'
 import {
   accessReviews,
@@ -40,6 +40,8 @@ export interface ServerRooms {
   readonly rbac: RbacKinds
   readonly quotas: QuotaBounds
   readonly hub: WatchHub
+  /** They are started with the built-in kinds. */
+  readonly definitions: Definitions
   readonly authorizer: RbacAuthorizer
   /** The callers of plugins' routes and actions. */
   readonly callers: RouteCallers
@@ -84,7 +86,8 @@ export function assembleRooms({
   })
   const rbac = rbacKinds(authorizer)
   const others = builtInKinds()
-  const builtIn = { ...others, all: [...others.all, ...rbac.all, definitionKind()] }
+  const definitionsKind = definitionKind()
+  const builtIn = { ...others, all: [...others.all, ...rbac.all, definitionsKind] }
   for (const review of accessReviews(authorizer)) models.addReview(review)
   const quotas = new QuotaBounds(new QuotaUsage({ follower, quotas: builtIn.resourceQuotas, reservedDomain }))
   const registry = new Registry({
@@ -98,9 +101,17 @@ export function assembleRooms({
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const callers = new RouteCallers()
   const routes = new CustomRoutes(models, reservedDomain, callers)
-  const api = new ResourceApi({ models, registry, follower, gate, actions: routes.actions, basePath })
   const queues = new RequestQueues()
   const writes = new ActorWrites({ registry, audit })
+  const definitions = new Definitions({
+    kind: definitionsKind,
+    ...{ models, routes, storage, registry, writes, follower, gate, hub, log },
+  })
+  const api = new ResourceApi({
+    ...{ models, registry, follower, gate, basePath },
+    actions: routes.actions,
+    definitions,
+  })
   const transport = new LoopbackTransport({ api, hub, queues, log, audit, isStarting })
   return {
     storage,
@@ -112,6 +123,7 @@ export function assembleRooms({
     rbac,
     quotas,
     hub,
+    definitions,
     authorizer,
     callers,
     routes,
@@ -146,7 +158,7 @@ export async function startBuiltInKinds(
   rooms: ServerRooms,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  const { models, writes, storage, follower, builtIn, rbac, authorizer, quotas } = rooms
+  const { models, writes, storage, follower, builtIn, rbac, authorizer, quotas, definitions } = rooms
   await Promise.all(builtIn.all.map(served => startKind(rooms, served, { log, signal })))
   signal.addEventListener('abort', followRoles(rbac, follower, authorizer), { once: true })
   const { resourceQuotas } = builtIn
@@ -162,4 +174,5 @@ export async function startBuiltInKinds(
   await lifecycle.ensure(signal)
   const cache = follower.cacheOf(builtIn.namespaces)
   if (cache !== undefined) lifecycle.follow(cache, signal)
+  await definitions.start(signal)
 }

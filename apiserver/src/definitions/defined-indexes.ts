@@ -3,6 +3,7 @@ import {
   multiValueIndex,
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
+import { type Fields, recordOf, recordsOf, textOf } from '../kubernetes/index.ts'
 import { compileJsonPath, compileJsonPaths, selectableField } from '@setpoint/controller-runtime/internal'
 
 /** The annotation with the indexes that Kubernetes has no field for. */
@@ -48,4 +49,19 @@ export function declaredIndex({ name, path, multi, unique, uniqueWithin, order }
 function textOfScalar(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined
+}
+
+/** Reads the annotation, which was checked when the definition was stored. */
+export function readIndexes(definition: Fields): DeclaredIndex[] {
+  const { annotations } = recordOf(recordOf(definition.metadata))
+  const text = recordOf(annotations)[indexesAnnotation]
+  const entries: unknown = typeof text === 'string' ? JSON.parse(text) : []
+  return recordsOf(entries).map(({ name, path, multi, unique, uniqueWithin, order }) => ({
+    name: textOf(name) || selectableName(textOf(path)),
+    path: textOf(path),
+    multi: multi === true,
+    unique: unique === true,
+    uniqueWithin: uniqueWithin === 'namespace' ? uniqueWithin : undefined,
+    order: order === 'DESC' ? order : 'ASC',
+  }))
 }

@@ -4,6 +4,7 @@ import {
   freezeModel,
   type IndexSpec,
   isRecord,
+  type ModelVersion,
   type Schema,
 } from '@setpoint/controller-runtime/api'
 import { type DefinedVersion, loadRules, ServedModel } from '../model/index.ts'
@@ -59,9 +60,13 @@ export async function definedModel(
 }
 
 /** A definition converts by its strategy. */
-const unused = {
-  toHub: (object: unknown) => object,
-  fromHub: (object: unknown) => object,
+const unused: Pick<ModelVersion, 'toHub' | 'fromHub'> = {
+  toHub: () => unconverted(),
+  fromHub: () => unconverted(),
+}
+
+function unconverted(): never {
+  throw new Error('a version of a definition has no functions')
 }
 
 function definedVersion(

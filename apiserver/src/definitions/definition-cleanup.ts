@@ -2,6 +2,7 @@ import { isApiError, type ObjectKey } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import { deleteAll, type Registry, serviceWriteOptions } from '../registry/index.ts'
 import { currentPages, type Storage } from '../storage/index.ts'
+import { cleanupFinalizer } from './kind/index.ts'
 import { type Condition, withConditions } from './definition-status.ts'
 import type { StoredDefinition } from './stored-definition.ts'
 
@@ -9,9 +10,6 @@ const cleanupDefaults = Object.freeze({
   /** Keys read at once. */
   pageSize: 500,
 })
-
-/** The finalizer under which the objects of a definition are deleted. */
-export const cleanupFinalizer = 'customresourcecleanup.apiextensions.k8s.io'
 
 interface CleanupParts {
   /** The kind CustomResourceDefinition. */

@@ -9,11 +9,11 @@ import { type Registry, serviceWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
 import { DefinedKindRunner } from './defined-kind-runner.ts'
+import { readIndexes } from './defined-indexes.ts'
 import { definedModel } from './defined-model.ts'
 import { cleanUp, ignoreRaces } from './definition-cleanup.ts'
 import { claimsOf, decideNames, type NameClaims, type NamesDecision } from './definition-names.ts'
 import { indexConditions, namingConditions, statusWith, withConditions } from './definition-status.ts'
-import { readIndexes } from './kind/index.ts'
 import { hasCondition, readDefinition, type StoredDefinition } from './stored-definition.ts'
 
 export const definitionsDefaults = Object.freeze({

@@ -1,7 +1,10 @@
 /**
- * Prints kinds as Kubernetes' CustomResourceDefinitions, so that they can move between Setpoint and a cluster.
+ * Kinds without code: the second source of served models, beside plugins.
  *
- * - A definition says all that Kubernetes has a word for. What is left, such as functions, is said in notes.
+ * - `kind` is CustomResourceDefinition itself, and the rules of definitions. `Definitions` serves their kinds.
+ * - Where Kubernetes and Setpoint's plugins differ, Kubernetes decides for the kinds of definitions.
+ * - `definitionOf` prints a plugin's model as a definition. It says all that Kubernetes has a word for, and notes what is left.
  */
 export * from './definition.ts'
+export * from './definitions.ts'
 export { definitionKind } from './kind/index.ts'

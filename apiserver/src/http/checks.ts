@@ -20,8 +20,8 @@ export interface CheckedRequest<Info extends Asked> {
   authenticate(): Identity | Promise<Identity>
   /** Returns the user that the caller acts for, or the caller. @throws ApiError 400, 403, 503 */
   impersonate(caller: Identity): Identity
-  /** Reads what is asked. @throws ApiError 400, 404; URIError */
-  read(): Info
+  /** Reads what is asked. Returns a promise only if it must wait. @throws ApiError 400, 404, 503; URIError */
+  read(): Info | Promise<Info>
   /** Waits for the request's turn. Returns undefined if it may go on at once. @throws ApiError 429, 504 */
   turn(info: Info, identity: Identity): Promise<void> | undefined
   /** @throws ApiError 503 */
@@ -51,7 +51,17 @@ function passAs<Info extends Asked>(request: CheckedRequest<Info>, caller: Ident
   const identity = request.impersonate(caller)
   if (identity !== caller) audit?.identified(identity)
   const info = request.read()
-  audit?.concerns(info)
+  return info instanceof Promise
+    ? info.then(each => passAsked(request, identity, each))
+    : passAsked(request, identity, info)
+}
+
+function passAsked<Info extends Asked>(
+  request: CheckedRequest<Info>,
+  identity: Identity,
+  info: Info,
+): Promise<Info> | Info {
+  request.audit?.concerns(info)
   const turn = request.turn(info, identity)
   return turn === undefined
     ? authorized(request, identity, info)

@@ -10,6 +10,7 @@ export { type CheckedRequest, passChecks } from './checks.ts'
 export * from './custom-routes.ts'
 export { requireDescriptors, watchLimitsWithin } from './descriptors.ts'
 export { auditOutcomeOf, errorResponse, toApiError } from './error-response.ts'
+export { type FreshKinds, readFresh } from './fresh-kinds.ts'
 export * from './health.ts'
 export * from './health-endpoint.ts'
 export {

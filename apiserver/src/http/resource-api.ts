@@ -44,6 +44,7 @@ import { FairScheduler, Semaphore, type WorkOwner } from '../scheduling/index.ts
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { deletionStatus, isDeletionStatus } from './deletion-response.ts'
 import { MethodNotAllowedError } from './error-response.ts'
+import type { FreshKinds } from './fresh-kinds.ts'
 import type { KindAction } from './kind-action.ts'
 import type { KindActions } from './kind-actions.ts'
 import { listBody, plainList } from './list-response.ts'
@@ -89,6 +90,8 @@ export class ResourceApi {
   readonly #follower: LogFollower
   readonly #gate: ReadGate
   readonly #actions: KindActions | undefined
+  /** The kinds that come and go with objects. */
+  readonly definitions: FreshKinds | undefined
   readonly #basePath: string
   readonly #scheduler = new FairScheduler()
   readonly #answers = new Semaphore('long lists', {
@@ -107,6 +110,8 @@ export class ResourceApi {
     gate: ReadGate
     /** The actions of kinds. Default: none. */
     actions?: KindActions
+    /** Default: none are served. */
+    definitions?: FreshKinds
     basePath: string
   }) {
     this.#models = parts.models
@@ -114,6 +119,7 @@ export class ResourceApi {
     this.#follower = parts.follower
     this.#gate = parts.gate
     this.#actions = parts.actions
+    this.definitions = parts.definitions
     this.#basePath = parts.basePath
   }
 
@@ -252,9 +258,10 @@ export class ResourceApi {
   }
 
   /** Waits until the cache has the writes that have been acknowledged. @throws ApiError 504 */
-  async #takeEffect({ title }: ServedModel): Promise<void> {
+  async #takeEffect(served: ServedModel): Promise<void> {
+    const { title } = served
     try {
-      await this.#gate.pass()
+      await (served === this.definitions?.kind ? this.definitions.settled() : this.#gate.pass())
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
       const message = `the change of ${title} is stored, but not in force on this server yet: ${error.message}`

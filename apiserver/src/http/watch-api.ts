@@ -18,6 +18,7 @@ import {
 } from '../watch/index.ts'
 import { passChecks } from './checks.ts'
 import { auditOutcomeOf } from './error-response.ts'
+import { readFresh } from './fresh-kinds.ts'
 import type { HandshakeResponse } from './handshake-response.ts'
 import { headerBytes } from './header-bytes.ts'
 import { negotiateObject } from './object-negotiation.ts'
@@ -195,7 +196,7 @@ export class WatchApi {
     sink: WatchSink,
     connection: Socket,
   ): Promise<Watch> {
-    const { hub, authorizer, paths, queues } = this.#parts
+    const { api, hub, authorizer, paths, queues } = this.#parts
     const { path, query } = splitTarget(uri)
     // Subscriptions may omit the base path.
     const below = paths.belowBase(path) ?? path
@@ -203,7 +204,7 @@ export class WatchApi {
       audit,
       authenticate: () => identity,
       impersonate: caller => caller,
-      read: () => asWatch(paths.read('GET', below, query)),
+      read: () => readFresh(() => asWatch(paths.read('GET', below, query)), api.definitions),
       turn(info) {
         const party = partyOf(classOf(info), identity, connection)
         return queues.passes(party) ? undefined : queues.wait(party, () => signal.aborted)

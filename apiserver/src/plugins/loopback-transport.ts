@@ -19,6 +19,7 @@ import {
   partyOfPlugin,
   passChecks,
   RequestSeat,
+  readFresh,
   readRequestInfo,
   readWatchRequest,
   rightsOf,
@@ -192,12 +193,15 @@ class LoopbackRequest implements CheckedRequest<RequestInfo> {
     return user === caller.user ? caller : { user, credential: undefined, impersonator: caller }
   }
 
-  read(): RequestInfo {
+  read(): RequestInfo | Promise<RequestInfo> {
     const { method, target, isWatch } = this.#params
     const { api, isStarting } = this.#parts
     const { path, query } = splitTarget(target)
-    const info = readRequestInfo(method, path, query, { modelOf: path => api.modelOf(path), isStarting })
-    return isWatch ? asWatch(info) : info
+    const read = () => {
+      const info = readRequestInfo(method, path, query, { modelOf: path => api.modelOf(path), isStarting })
+      return isWatch ? asWatch(info) : info
+    }
+    return readFresh(read, api.definitions)
   }
 
   turn(info: RequestInfo): Promise<void> | undefined {

@@ -10,6 +10,7 @@ import {
   schemaDefaults,
 } from '../../model/index.ts'
 import { completeChanged, completeNew } from './defaults.ts'
+import { beginDeletion } from './deletion.ts'
 import { definitionModel } from './definition-model.ts'
 import { definitionShape } from './definition-shape.ts'
 import { decodedAs } from './go-shape.ts'
@@ -26,6 +27,9 @@ const rules: KindRules = {
       cell: ({ metadata }) => (isRecord(metadata) ? metadata.creationTimestamp : undefined),
     },
   ],
+  takesEffectAtOnce: true,
+  deleting: beginDeletion,
+  holds: ({ metadata }) => metadata.deletionTimestamp === undefined,
   created: completeNew,
   updated: completeChanged,
 }
@@ -39,7 +43,7 @@ export function definitionKind(): ServedModel {
 const compile: CompileSchemas = (schema, options) => {
   const compiled = compileSchemasWhenUsed(schema, options)
   return {
-    fields: compiled.fields,
+    knows: field => compiled.knows(field),
     get rules() {
       return compiled.rules
     },

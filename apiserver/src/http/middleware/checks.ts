@@ -10,12 +10,14 @@ import {
 } from '../../security/index.ts'
 import { headerOf } from '../api-request.ts'
 import { type CheckedRequest, passChecks } from '../checks.ts'
+import { readFresh } from '../fresh-kinds.ts'
 import { HandshakeResponse } from '../handshake-response.ts'
 import type { Paths } from '../paths.ts'
 import { checkTimeout, readBoolean } from '../query-parameters.ts'
 import { asWatch, nothingServed, type RequestInfo } from '../request-info.ts'
 import { classOf, partyOf, RequestSeat } from '../request-seat.ts'
 import type { Context, Middleware } from '../request-state.ts'
+import type { ResourceApi } from '../resource-api.ts'
 
 /** A plugin's client sends the name of the plugin in this header. */
 const pluginHeader = 'x-setpoint-plugin'
@@ -23,6 +25,7 @@ const pluginHeader = 'x-setpoint-plugin'
 interface ChecksParts {
   readonly access: Pick<ImpersonatingAccess, 'authenticate' | 'impersonate'>
   readonly paths: Paths
+  readonly api: Pick<ResourceApi, 'definitions'>
   readonly queues: RequestQueues
   readonly authorizer: Pick<Authorizer, 'grantOf'>
 }
@@ -65,15 +68,22 @@ class HttpRequest implements CheckedRequest<RequestInfo> {
     return identity
   }
 
-  read(): RequestInfo {
+  read(): RequestInfo | Promise<RequestInfo> {
     const { state, method, res } = this.#ctx
-    const { target, path, record } = state
+    const { target, path } = state
     if (path === undefined) throw nothingServed(target.path)
-    const { paths } = this.#parts
-    const info =
+    const { paths, api } = this.#parts
+    const read = () =>
       res instanceof HandshakeResponse
         ? asWatch(paths.read('GET', path, target.query))
         : paths.read(method, path, target.query)
+    const info = readFresh(read, api.definitions)
+    return info instanceof Promise ? info.then(each => this.#keep(each)) : this.#keep(info)
+  }
+
+  #keep(info: RequestInfo): RequestInfo {
+    const { state, method } = this.#ctx
+    const { record } = state
     state.info = info
     if (info.served === undefined) return info
     const scope = info.path.name === undefined ? 'collection' : 'object'
