@@ -1,10 +1,6 @@
-import {
-  type IndexSpec,
-  multiValueIndex,
-  singleValueIndex,
-} from '@setpoint/controller-runtime/api'
-import { type Fields, recordOf, recordsOf, textOf } from '../kubernetes/index.ts'
+import { type IndexSpec, multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/api'
 import { compileJsonPath, compileJsonPaths, selectableField } from '@setpoint/controller-runtime/internal'
+import { type Fields, recordOf, recordsOf, textOf } from '../kubernetes/index.ts'
 
 /** The annotation with the indexes that Kubernetes has no field for. */
 export const indexesAnnotation = 'setpoint.dev/indexes'
@@ -42,7 +38,10 @@ export function declaredIndex({ name, path, multi, unique, uniqueWithin, order }
   return multiValueIndex({
     ...options,
     // A path may lead to a list, or to each of its items.
-    indexFunc: object => read(object).flat().flatMap(value => textOfScalar(value) ?? []),
+    indexFunc: object =>
+      read(object)
+        .flat()
+        .flatMap(value => textOfScalar(value) ?? []),
   })()
 }
 

@@ -86,10 +86,7 @@ function definedVersion(
 }
 
 /** Returns the indexes of all versions. A field that is selectable in several of them is one index. */
-function indexesOf(
-  versions: readonly DefinitionVersion[],
-  declared: readonly DeclaredIndex[],
-): IndexSpec[] {
+function indexesOf(versions: readonly DefinitionVersion[], declared: readonly DeclaredIndex[]): IndexSpec[] {
   const paths = new Set(versions.flatMap(({ selectable }) => selectable))
   return [...[...paths].map(selectableIndex), ...declared.map(declaredIndex)]
 }

@@ -2,8 +2,8 @@ import { isApiError, type ObjectKey } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import { deleteAll, type Registry, serviceWriteOptions } from '../registry/index.ts'
 import { currentPages, type Storage } from '../storage/index.ts'
-import { cleanupFinalizer } from './kind/index.ts'
 import { type Condition, withConditions } from './definition-status.ts'
+import { cleanupFinalizer } from './kind/index.ts'
 import type { StoredDefinition } from './stored-definition.ts'
 
 const cleanupDefaults = Object.freeze({

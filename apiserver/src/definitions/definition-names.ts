@@ -45,7 +45,12 @@ export function decideNames(
   const holders = holdersIn(definition, others, served)
   const { names: wanted, acceptedNames: before } = definition
   let conflict: NamesDecision['conflict']
-  const take = <T extends string>(name: T, given: T, held: ReadonlyMap<string, string>, reason: string): T => {
+  const take = <T extends string>(
+    name: T,
+    given: T,
+    held: ReadonlyMap<string, string>,
+    reason: string,
+  ): T => {
     const holder = name === given ? undefined : held.get(name)
     if (holder === undefined) return name
     conflict = { reason, message: inUse(name, holder) }

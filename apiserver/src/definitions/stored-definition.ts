@@ -99,7 +99,8 @@ function readVersion(version: Fields, { preserveUnknownFields }: Fields): Defini
     isServed: version.served === true,
     isStorage: version.storage === true,
     isDeprecated: version.deprecated === true,
-    deprecationWarning: typeof version.deprecationWarning === 'string' ? version.deprecationWarning : undefined,
+    deprecationWarning:
+      typeof version.deprecationWarning === 'string' ? version.deprecationWarning : undefined,
     root: preserveUnknownFields === true ? { ...root, 'x-kubernetes-preserve-unknown-fields': true } : root,
     hasStatus: isRecord(subresources.status),
     scale: readScale(subresources.scale),

@@ -18,7 +18,7 @@ import {
   tooLargeVersion,
 } from '../cache/index.ts'
 import type { ListForm } from '../kubernetes/index.ts'
-import type { ModelRegistry, Scope, ServedModel, ServedVersion } from '../model/index.ts'
+import type { ModelRegistry, ScalePaths, Scope, ServedModel, ServedVersion } from '../model/index.ts'
 import {
   encodeContinue,
   inNamespace,
@@ -49,6 +49,7 @@ import type { KindAction } from './kind-action.ts'
 import type { KindActions } from './kind-actions.ts'
 import { listBody, plainList } from './list-response.ts'
 import { respondToReview, reviewMethods } from './review-api.ts'
+import { respondToScale } from './scale-api.ts'
 import { warningHeaders, withWarning } from './warning-headers.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
@@ -135,7 +136,10 @@ export class ResourceApi {
     if (isNamespaced ? path.namespace === undefined && path.name !== undefined : path.namespace !== undefined)
       return undefined
     const isServed =
-      subresource === undefined || scopeOf(served, { version, subresource }) || this.#actionAt(served, path)
+      subresource === undefined ||
+      scopeOf(served, { version, subresource }) ||
+      scaleAt(served, path) ||
+      this.#actionAt(served, path)
     return isServed ? served : undefined
   }
 
@@ -194,6 +198,12 @@ export class ResourceApi {
       return action.respond(served, key, request, async () => {
         await this.#catchUp(cache, request, request.whenGone?.())
         return JSON.parse(cache.bytesOf(entryOf(cache, key), served.hub).toString())
+      })
+    const paths = scaleAt(served, path)
+    if (paths !== undefined)
+      return respondToScale(this.#registry, { served, version, key, paths }, request, async () => {
+        await this.#catchUp(cache, request, request.whenGone?.())
+        return cache.bytesOf(entryOf(cache, key), version)
       })
     const scope = path.subresource === undefined ? 'object' : (scopeOf(served, path) ?? 'object')
     if (scope === 'finalize' && verb !== 'PUT') throw new MethodNotAllowedError(method, finalizeMethods)
@@ -425,11 +435,7 @@ export class ResourceApi {
   }
 
   /** Returns the keys of the objects that a list would return: not the objects, which would stay in memory. */
-  async #keysOf(
-    cache: ModelCache,
-    as: ServedVersion,
-    request: ApiRequest,
-  ): Promise<readonly ObjectKey[]> {
+  async #keysOf(cache: ModelCache, as: ServedVersion, request: ApiRequest): Promise<readonly ObjectKey[]> {
     const query = readList(request, cache.served, as)
     await this.#catchUp(cache, request, request.signal)
     const owner = new RequestOwner(request)
@@ -476,6 +482,14 @@ function scopeOf(
   const { hasStatus } = defined?.versions.get(version) ?? { hasStatus: model.subresources.status }
   if (subresource === 'status') return hasStatus ? 'status' : undefined
   return rules?.subresources?.find(name => name === subresource)
+}
+
+/** Returns where the objects keep what their `scale` shows, if a path names it and the version has it. */
+function scaleAt(
+  { defined }: ServedModel,
+  { version, subresource }: Pick<ApiRequest['path'], 'version' | 'subresource'>,
+): ScalePaths | undefined {
+  return subresource === 'scale' ? defined?.versions.get(version)?.scale : undefined
 }
 
 function keyIn({ namespace }: ApiRequest['path'], name: string): ObjectKey {

@@ -37,7 +37,8 @@ export function compileRules(
   isSensitive = false,
   root?: JsonObject,
 ): ObjectRules | undefined {
-  if (!Object.values(schema).some(hasRules) && root?.['x-kubernetes-validations'] === undefined) return undefined
+  if (!Object.values(schema).some(hasRules) && root?.['x-kubernetes-validations'] === undefined)
+    return undefined
   if (loaded === undefined) throw new Error('the rules of a schema were compiled before loadRules')
   return loaded.compileObjectRules(schema, isSensitive, root)
 }

@@ -10,9 +10,9 @@ import {
   schemaDefaults,
 } from '../../model/index.ts'
 import { completeChanged, completeNew } from './defaults.ts'
-import { beginDeletion } from './deletion.ts'
 import { definitionModel } from './definition-model.ts'
 import { definitionShape } from './definition-shape.ts'
+import { beginDeletion } from './deletion.ts'
 import { decodedAs } from './go-shape.ts'
 
 const rules: KindRules = {
