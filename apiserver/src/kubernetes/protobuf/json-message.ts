@@ -44,7 +44,7 @@ export function writeStruct(writer: MessageWriter, struct: string, json: unknown
   if (fields === undefined) throw new Error(`the Go struct ${struct} is not known`)
   if (!isRecord(json)) return
   for (const field of fields) {
-    const value = json[field.name]
+    const value = field.form === 'inline' ? json : json[field.name]
     if (value !== undefined && value !== null) writeField(writer, field, value)
   }
 }

@@ -25,7 +25,12 @@ export class MessageJson {
     this.#made.add(fields.length)
     const result: JsonObject = {}
     for (const field of fields) {
-      const place = () => `${struct}.${field.name}`
+      const place = () => `${struct}.${field.name || field.type}`
+      if (field.form === 'inline') {
+        const values = joined(found.get(field.number) ?? [], place)
+        Object.assign(result, this.object(field.type, bytesOf(values, place)))
+        continue
+      }
       const value = this.#field(field, found.get(field.number) ?? [], place)
       if (value !== undefined) result[field.name] = value
     }

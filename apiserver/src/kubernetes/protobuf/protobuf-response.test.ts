@@ -53,8 +53,15 @@ const leaves: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
 }
 
 function arbitraryOf(struct: string): fc.Arbitrary<Record<string, unknown>> {
-  const fields = (goStructs[struct] ?? []).map(field => [field.name, fieldOf(field)] as const)
+  const fields = fieldsOf(struct).map(field => [field.name, fieldOf(field)] as const)
   return fc.record(Object.fromEntries(fields), { requiredKeys: [], noNullPrototype: true })
+}
+
+/** The fields in JSON. */
+function fieldsOf(struct: string): readonly GoField[] {
+  return (goStructs[struct] ?? []).flatMap(field =>
+    field.form === 'inline' ? fieldsOf(field.type) : [field],
+  )
 }
 
 function fieldOf({ form, type }: GoField): fc.Arbitrary<unknown> {

@@ -46,7 +46,7 @@ export function patchKeywordsOf(kind: KindName): readonly PatchKeywords[] {
   return struct === undefined ? [] : keywordsIn(struct, []).filter(({ path }) => path[0] !== 'metadata')
 }
 
-/** The lists of structs in lists have no path, but no built-in kind has such keywords there. */
+/** The lists of structs in lists have no path. OpenAPI does not need them: kubectl knows the types of the built-in kinds. */
 function keywordsIn(struct: string, path: readonly string[]): PatchKeywords[] {
   return (goStructs[struct] ?? []).flatMap(({ name, form, type, strategy, mergeKey }) => {
     const at = [...path, name]

@@ -3,6 +3,14 @@ import type { GoStruct } from './go-type.ts'
 
 /** The kinds by `<apiVersion>/<kind>`, with the names of their types in Go. */
 export const goKinds: Readonly<Record<string, string>> = {
+  'admissionregistration.k8s.io/v1/MutatingWebhookConfiguration':
+    'admissionregistration.v1.MutatingWebhookConfiguration',
+  'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy':
+    'admissionregistration.v1.ValidatingAdmissionPolicy',
+  'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding':
+    'admissionregistration.v1.ValidatingAdmissionPolicyBinding',
+  'admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration':
+    'admissionregistration.v1.ValidatingWebhookConfiguration',
   'authentication.k8s.io/v1/SelfSubjectReview': 'authentication.v1.SelfSubjectReview',
   'authentication.k8s.io/v1/TokenRequest': 'authentication.v1.TokenRequest',
   'authentication.k8s.io/v1/TokenReview': 'authentication.v1.TokenReview',
@@ -27,6 +35,278 @@ export const goKinds: Readonly<Record<string, string>> = {
 
 /** The structs of k8s.io/api v0.34.2 and k8s.io/apimachinery v0.34.2. */
 export const goStructs: Readonly<Record<string, GoStruct>> = {
+  'admissionregistration.v1.AuditAnnotation': [
+    { number: 1, name: 'key', form: 'value', type: 'string' },
+    { number: 2, name: 'valueExpression', form: 'value', type: 'string' },
+  ],
+  'admissionregistration.v1.ExpressionWarning': [
+    { number: 2, name: 'fieldRef', form: 'value', type: 'string' },
+    { number: 3, name: 'warning', form: 'value', type: 'string' },
+  ],
+  'admissionregistration.v1.MatchCondition': [
+    { number: 1, name: 'name', form: 'value', type: 'string' },
+    { number: 2, name: 'expression', form: 'value', type: 'string' },
+  ],
+  'admissionregistration.v1.MatchResources': [
+    { number: 1, name: 'namespaceSelector', form: 'pointer', type: 'meta.v1.LabelSelector', omitted: true },
+    { number: 2, name: 'objectSelector', form: 'pointer', type: 'meta.v1.LabelSelector', omitted: true },
+    {
+      number: 3,
+      name: 'resourceRules',
+      form: 'list',
+      type: 'admissionregistration.v1.NamedRuleWithOperations',
+      omitted: true,
+    },
+    {
+      number: 4,
+      name: 'excludeResourceRules',
+      form: 'list',
+      type: 'admissionregistration.v1.NamedRuleWithOperations',
+      omitted: true,
+    },
+    { number: 7, name: 'matchPolicy', form: 'pointer', type: 'string', omitted: true },
+  ],
+  'admissionregistration.v1.MutatingWebhook': [
+    { number: 1, name: 'name', form: 'value', type: 'string' },
+    { number: 2, name: 'clientConfig', form: 'value', type: 'admissionregistration.v1.WebhookClientConfig' },
+    {
+      number: 3,
+      name: 'rules',
+      form: 'list',
+      type: 'admissionregistration.v1.RuleWithOperations',
+      omitted: true,
+    },
+    { number: 4, name: 'failurePolicy', form: 'pointer', type: 'string', omitted: true },
+    { number: 9, name: 'matchPolicy', form: 'pointer', type: 'string', omitted: true },
+    { number: 5, name: 'namespaceSelector', form: 'pointer', type: 'meta.v1.LabelSelector', omitted: true },
+    { number: 11, name: 'objectSelector', form: 'pointer', type: 'meta.v1.LabelSelector', omitted: true },
+    { number: 6, name: 'sideEffects', form: 'pointer', type: 'string' },
+    { number: 7, name: 'timeoutSeconds', form: 'pointer', type: 'int32', omitted: true },
+    { number: 8, name: 'admissionReviewVersions', form: 'list', type: 'string' },
+    { number: 10, name: 'reinvocationPolicy', form: 'pointer', type: 'string', omitted: true },
+    {
+      number: 12,
+      name: 'matchConditions',
+      form: 'list',
+      type: 'admissionregistration.v1.MatchCondition',
+      omitted: true,
+      strategy: ['merge'],
+      mergeKey: 'name',
+    },
+  ],
+  'admissionregistration.v1.MutatingWebhookConfiguration': [
+    { number: 1, name: 'metadata', form: 'value', type: 'meta.v1.ObjectMeta' },
+    {
+      number: 2,
+      name: 'webhooks',
+      form: 'list',
+      type: 'admissionregistration.v1.MutatingWebhook',
+      omitted: true,
+      strategy: ['merge'],
+      mergeKey: 'name',
+    },
+  ],
+  'admissionregistration.v1.NamedRuleWithOperations': [
+    { number: 1, name: 'resourceNames', form: 'list', type: 'string', omitted: true },
+    { number: 2, name: '', form: 'inline', type: 'admissionregistration.v1.RuleWithOperations' },
+  ],
+  'admissionregistration.v1.ParamKind': [
+    { number: 1, name: 'apiVersion', form: 'value', type: 'string', omitted: true },
+    { number: 2, name: 'kind', form: 'value', type: 'string', omitted: true },
+  ],
+  'admissionregistration.v1.ParamRef': [
+    { number: 1, name: 'name', form: 'value', type: 'string', omitted: true },
+    { number: 2, name: 'namespace', form: 'value', type: 'string', omitted: true },
+    { number: 3, name: 'selector', form: 'pointer', type: 'meta.v1.LabelSelector', omitted: true },
+    { number: 4, name: 'parameterNotFoundAction', form: 'pointer', type: 'string', omitted: true },
+  ],
+  'admissionregistration.v1.Rule': [
+    { number: 1, name: 'apiGroups', form: 'list', type: 'string', omitted: true },
+    { number: 2, name: 'apiVersions', form: 'list', type: 'string', omitted: true },
+    { number: 3, name: 'resources', form: 'list', type: 'string', omitted: true },
+    { number: 4, name: 'scope', form: 'pointer', type: 'string', omitted: true },
+  ],
+  'admissionregistration.v1.RuleWithOperations': [
+    { number: 1, name: 'operations', form: 'list', type: 'string', omitted: true },
+    { number: 2, name: '', form: 'inline', type: 'admissionregistration.v1.Rule' },
+  ],
+  'admissionregistration.v1.ServiceReference': [
+    { number: 1, name: 'namespace', form: 'value', type: 'string' },
+    { number: 2, name: 'name', form: 'value', type: 'string' },
+    { number: 3, name: 'path', form: 'pointer', type: 'string', omitted: true },
+    { number: 4, name: 'port', form: 'pointer', type: 'int32', omitted: true },
+  ],
+  'admissionregistration.v1.TypeChecking': [
+    {
+      number: 1,
+      name: 'expressionWarnings',
+      form: 'list',
+      type: 'admissionregistration.v1.ExpressionWarning',
+      omitted: true,
+    },
+  ],
+  'admissionregistration.v1.ValidatingAdmissionPolicy': [
+    { number: 1, name: 'metadata', form: 'value', type: 'meta.v1.ObjectMeta' },
+    {
+      number: 2,
+      name: 'spec',
+      form: 'value',
+      type: 'admissionregistration.v1.ValidatingAdmissionPolicySpec',
+    },
+    {
+      number: 3,
+      name: 'status',
+      form: 'value',
+      type: 'admissionregistration.v1.ValidatingAdmissionPolicyStatus',
+    },
+  ],
+  'admissionregistration.v1.ValidatingAdmissionPolicyBinding': [
+    { number: 1, name: 'metadata', form: 'value', type: 'meta.v1.ObjectMeta' },
+    {
+      number: 2,
+      name: 'spec',
+      form: 'value',
+      type: 'admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec',
+    },
+  ],
+  'admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec': [
+    { number: 1, name: 'policyName', form: 'value', type: 'string', omitted: true },
+    {
+      number: 2,
+      name: 'paramRef',
+      form: 'pointer',
+      type: 'admissionregistration.v1.ParamRef',
+      omitted: true,
+    },
+    {
+      number: 3,
+      name: 'matchResources',
+      form: 'pointer',
+      type: 'admissionregistration.v1.MatchResources',
+      omitted: true,
+    },
+    { number: 4, name: 'validationActions', form: 'list', type: 'string', omitted: true },
+  ],
+  'admissionregistration.v1.ValidatingAdmissionPolicySpec': [
+    {
+      number: 1,
+      name: 'paramKind',
+      form: 'pointer',
+      type: 'admissionregistration.v1.ParamKind',
+      omitted: true,
+    },
+    {
+      number: 2,
+      name: 'matchConstraints',
+      form: 'pointer',
+      type: 'admissionregistration.v1.MatchResources',
+      omitted: true,
+    },
+    {
+      number: 3,
+      name: 'validations',
+      form: 'list',
+      type: 'admissionregistration.v1.Validation',
+      omitted: true,
+    },
+    { number: 4, name: 'failurePolicy', form: 'pointer', type: 'string', omitted: true },
+    {
+      number: 5,
+      name: 'auditAnnotations',
+      form: 'list',
+      type: 'admissionregistration.v1.AuditAnnotation',
+      omitted: true,
+    },
+    {
+      number: 6,
+      name: 'matchConditions',
+      form: 'list',
+      type: 'admissionregistration.v1.MatchCondition',
+      omitted: true,
+      strategy: ['merge'],
+      mergeKey: 'name',
+    },
+    {
+      number: 7,
+      name: 'variables',
+      form: 'list',
+      type: 'admissionregistration.v1.Variable',
+      omitted: true,
+      strategy: ['merge'],
+      mergeKey: 'name',
+    },
+  ],
+  'admissionregistration.v1.ValidatingAdmissionPolicyStatus': [
+    { number: 1, name: 'observedGeneration', form: 'value', type: 'int64', omitted: true },
+    {
+      number: 2,
+      name: 'typeChecking',
+      form: 'pointer',
+      type: 'admissionregistration.v1.TypeChecking',
+      omitted: true,
+    },
+    { number: 3, name: 'conditions', form: 'list', type: 'meta.v1.Condition', omitted: true },
+  ],
+  'admissionregistration.v1.ValidatingWebhook': [
+    { number: 1, name: 'name', form: 'value', type: 'string' },
+    { number: 2, name: 'clientConfig', form: 'value', type: 'admissionregistration.v1.WebhookClientConfig' },
+    {
+      number: 3,
+      name: 'rules',
+      form: 'list',
+      type: 'admissionregistration.v1.RuleWithOperations',
+      omitted: true,
+    },
+    { number: 4, name: 'failurePolicy', form: 'pointer', type: 'string', omitted: true },
+    { number: 9, name: 'matchPolicy', form: 'pointer', type: 'string', omitted: true },
+    { number: 5, name: 'namespaceSelector', form: 'pointer', type: 'meta.v1.LabelSelector', omitted: true },
+    { number: 10, name: 'objectSelector', form: 'pointer', type: 'meta.v1.LabelSelector', omitted: true },
+    { number: 6, name: 'sideEffects', form: 'pointer', type: 'string' },
+    { number: 7, name: 'timeoutSeconds', form: 'pointer', type: 'int32', omitted: true },
+    { number: 8, name: 'admissionReviewVersions', form: 'list', type: 'string' },
+    {
+      number: 11,
+      name: 'matchConditions',
+      form: 'list',
+      type: 'admissionregistration.v1.MatchCondition',
+      omitted: true,
+      strategy: ['merge'],
+      mergeKey: 'name',
+    },
+  ],
+  'admissionregistration.v1.ValidatingWebhookConfiguration': [
+    { number: 1, name: 'metadata', form: 'value', type: 'meta.v1.ObjectMeta' },
+    {
+      number: 2,
+      name: 'webhooks',
+      form: 'list',
+      type: 'admissionregistration.v1.ValidatingWebhook',
+      omitted: true,
+      strategy: ['merge'],
+      mergeKey: 'name',
+    },
+  ],
+  'admissionregistration.v1.Validation': [
+    { number: 1, name: 'expression', form: 'value', type: 'string' },
+    { number: 2, name: 'message', form: 'value', type: 'string', omitted: true },
+    { number: 3, name: 'reason', form: 'pointer', type: 'string', omitted: true },
+    { number: 4, name: 'messageExpression', form: 'value', type: 'string', omitted: true },
+  ],
+  'admissionregistration.v1.Variable': [
+    { number: 1, name: 'name', form: 'value', type: 'string' },
+    { number: 2, name: 'expression', form: 'value', type: 'string' },
+  ],
+  'admissionregistration.v1.WebhookClientConfig': [
+    { number: 3, name: 'url', form: 'pointer', type: 'string', omitted: true },
+    {
+      number: 1,
+      name: 'service',
+      form: 'pointer',
+      type: 'admissionregistration.v1.ServiceReference',
+      omitted: true,
+    },
+    { number: 2, name: 'caBundle', form: 'value', type: 'bytes', omitted: true },
+  ],
   'authentication.v1.BoundObjectReference': [
     { number: 1, name: 'kind', form: 'value', type: 'string', omitted: true },
     { number: 2, name: 'apiVersion', form: 'value', type: 'string', omitted: true },
@@ -357,6 +637,14 @@ export const goStructs: Readonly<Record<string, GoStruct>> = {
   'events.v1.EventSeries': [
     { number: 1, name: 'count', form: 'value', type: 'int32' },
     { number: 2, name: 'lastObservedTime', form: 'value', type: 'MicroTime' },
+  ],
+  'meta.v1.Condition': [
+    { number: 1, name: 'type', form: 'value', type: 'string' },
+    { number: 2, name: 'status', form: 'value', type: 'string' },
+    { number: 3, name: 'observedGeneration', form: 'value', type: 'int64', omitted: true },
+    { number: 4, name: 'lastTransitionTime', form: 'value', type: 'Time' },
+    { number: 5, name: 'reason', form: 'value', type: 'string' },
+    { number: 6, name: 'message', form: 'value', type: 'string' },
   ],
   'meta.v1.DeleteOptions': [
     { number: 1, name: 'gracePeriodSeconds', form: 'pointer', type: 'int64', omitted: true },

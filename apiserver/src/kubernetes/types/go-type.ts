@@ -5,9 +5,10 @@
 export interface GoField {
   /** The number of the field in protobuf. */
   readonly number: number
-  /** The name of the field in JSON. */
+  /** The name of the field in JSON. Empty for an inline one. */
   readonly name: string
-  readonly form: 'value' | 'pointer' | 'list' | 'map'
+  /** An inline struct is a message of its own in protobuf. In JSON, its fields are among the others. */
+  readonly form: 'value' | 'pointer' | 'list' | 'map' | 'inline'
   /** The type of the value or of each item: a `GoLeaf`, or the name of a struct. */
   readonly type: string
   /** True if JSON leaves out an empty value. */

@@ -13,13 +13,18 @@ export class MergeTypes {
   of(struct: string): MergeType {
     const known = this.#made.get(struct)
     if (known !== undefined) return known
-    const fields = new Map((this.#structs[struct] ?? []).map(field => [field.name, field]))
+    const fields = new Map(this.#fieldsOf(struct).map(field => [field.name, field]))
     const type: MergeType = name => {
       const field = fields.get(name)
       return field && this.#field(field)
     }
     this.#made.set(struct, type)
     return type
+  }
+
+  #fieldsOf(struct: string): readonly GoField[] {
+    const fields = this.#structs[struct] ?? []
+    return fields.flatMap(field => (field.form === 'inline' ? this.#fieldsOf(field.type) : [field]))
   }
 
   #field({ form, type, strategy = [], mergeKey }: GoField): MergeField {
