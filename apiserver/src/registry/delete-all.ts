@@ -28,7 +28,8 @@ interface Deletions {
 export async function deleteAll(deletions: Deletions): Promise<void> {
   const { registry, served, keys, deletion, turn, deleted } = deletions
   // Deletions that have started are short, and a signal warns of many listeners.
-  const { signal, ...options } = deletions.options
+  const { signal, ...given } = deletions.options
+  const options = { ...given, isOfCollection: true }
   const queue = keys[Symbol.iterator]()
   let started = 0
   let failure: { readonly error: unknown } | undefined

@@ -3,6 +3,7 @@
  * builds the new object from the stored one and gives the store a single transaction. A refused write changes nothing,
  * an acknowledged write is durable, and no two objects hold the same unique value.
  */
+export type * from './admission.ts'
 export { managerOfUserAgent, problemOfManager } from './apply/index.ts'
 export { deleteAll } from './delete-all.ts'
 export * from './model-record.ts'

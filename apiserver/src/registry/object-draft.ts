@@ -148,17 +148,7 @@ export function draftUpdate(
   const { version = served.hub } = options
   const owned = previous.metadata
   const causes = new Causes(client.causes)
-  const metadata = !served.takesMetadata(scope)
-    ? owned
-    : orderMetadata({
-        ...owned,
-        finalizers: meta.finalizers,
-        ownerReferences: meta.ownerReferences,
-        labels: meta.labels,
-        annotations: options.isService
-          ? meta.annotations
-          : keepNotes(meta.annotations, owned.annotations, reservedDomain),
-      })
+  const metadata = metadataAfter(served, owned, meta, scope, options, reservedDomain)
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
   // Further checks walk over what is too large.
   if (causes.stops) throw invalid(served, owned.name, causes)
@@ -198,6 +188,25 @@ export function draftUpdate(
   const isChanged = isDesired || differs.status || differs.metadata || differs.finalizers
   const draft = finishDraft(served, completed, stored, scope, causes, options)
   return isChanged ? draft : undefined
+}
+
+/** Returns the metadata of a stored object after a write of a scope. */
+export function metadataAfter(
+  served: ServedModel,
+  owned: BareMeta,
+  { finalizers, ownerReferences, labels, annotations }: ClientObject['meta'],
+  scope: Scope,
+  { isService }: WriteOptions,
+  reservedDomain: string,
+): BareMeta {
+  if (!served.takesMetadata(scope)) return owned
+  return orderMetadata({
+    ...owned,
+    finalizers,
+    ownerReferences,
+    labels,
+    annotations: isService ? annotations : keepNotes(annotations, owned.annotations, reservedDomain),
+  })
 }
 
 /** Returns an object with its managed fields. Their times do not change alone. */
@@ -262,7 +271,7 @@ function withHook(
 }
 
 /** Merges stored and sent content. With the status subresource each of the two paths changes only its own part. */
-function contentOf(
+export function contentOf(
   version: ServedVersion,
   previous: BareObject,
   content: Readonly<Record<string, unknown>>,

@@ -17,7 +17,6 @@ import {
   decodeStored,
   encodeObject,
   noReservations,
-  quote,
   type Scope,
   type StoredObject,
   storedJson,
@@ -25,10 +24,13 @@ import {
   wireObject,
 } from '../model/index.ts'
 import { type Storage, undecrypted } from '../storage/index.ts'
+import type { Admission, WriteAdmission } from './admission.ts'
+import { AdmittedWrites, admitDeletion, admitUpdate } from './admitted-writes.ts'
 import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate } from './apply/index.ts'
 import { Causes } from './causes.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
+import { checkIdentity, checkNamespace } from './identity.ts'
 import { ModelRecords } from './model-record.ts'
 import type { NamespaceBounds } from './namespace-bounds.ts'
 import type { Namespaces } from './namespaces.ts'
@@ -74,6 +76,7 @@ export class Registry {
   readonly #clock: Clock
   readonly #reservedDomain: string
   readonly #namespaces: Namespaces | undefined
+  readonly #admitted: AdmittedWrites
   readonly #catchUp: (signal?: AbortSignal) => Promise<unknown>
   readonly #transactions: WriteTransactions
   readonly #contention: Contention
@@ -85,6 +88,7 @@ export class Registry {
    * @param options.catchUp resolves when the caches have all writes acknowledged before, for models with `admit`. Rejects if they
    *   cannot; the hook then reads what there is. Default: at once
    * @param options.bounds bounds what namespaces hold. Without it nothing does.
+   * @param options.admission asks policies and webhooks about the writes of clients. Without it nothing is asked.
    */
   constructor(options: {
     storage: Storage
@@ -92,6 +96,7 @@ export class Registry {
     cached?: CacheLookup
     namespaces?: Namespaces
     bounds?: NamespaceBounds
+    admission?: Admission
     catchUp?: (signal?: AbortSignal) => Promise<unknown>
     clock?: Clock
   }) {
@@ -99,6 +104,7 @@ export class Registry {
     const { clock = systemClock, catchUp = async () => {} } = options
     this.#catchUp = catchUp
     this.#namespaces = namespaces
+    this.#admitted = new AdmittedWrites(options.admission, namespaces)
     this.#storage = storage
     this.#reservedDomain = reservedDomain
     this.#clock = clock
@@ -109,16 +115,18 @@ export class Registry {
   }
 
   async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
-    const client = readClientObject(options.version ?? served.hub, body, options)
+    const sent = readClientObject(options.version ?? served.hub, body, options)
     if (hasManyParts(body)) await nextTurn()
     await this.#catchUpFor(served, options)
     if (served.indexes.isNamespaced) {
       if (options.namespace === undefined) throw badRequest(`${served.title} are created in a namespace`)
-      checkNamespace(options.namespace, client.meta)
+      checkNamespace(options.namespace, sent.meta)
     }
+    const { admission, client } = await this.#admitted.creation(served, sent, options)
     const { name, generateName } = client.meta
-    if (name !== undefined)
-      return withWarnings(await this.#createNamed(served, name, client, options), client.warnings)
+    const create = async (name: string) =>
+      withWarnings(await this.#createNamed(served, name, client, options, { admission }), client.warnings)
+    if (name !== undefined) return create(name)
     if (generateName === undefined) {
       client.causes.add({
         reason: 'FieldValueRequired',
@@ -131,7 +139,7 @@ export class Registry {
       const generated =
         generateName.slice(0, nameLimits.name - registryDefaults.suffixLength) + randomSuffix()
       try {
-        return withWarnings(await this.#createNamed(served, generated, client, options), client.warnings)
+        return await create(generated)
       } catch (error) {
         if (!isNameTaken(error) || tried === registryDefaults.generatedNames) throw error
       }
@@ -143,14 +151,19 @@ export class Registry {
     name: string,
     client: ClientObject,
     options: WriteOptions,
-    managedFields?: BareMeta['managedFields'],
-    attempts?: WriteAttempts,
+    how: {
+      readonly admission: WriteAdmission | undefined
+      readonly managedFields?: BareMeta['managedFields']
+      readonly attempts?: WriteAttempts
+    },
   ): Promise<WriteResult> {
+    const { admission, managedFields, attempts } = how
     const draft = draftCreation(served, name, client, options, {
       now: this.#clock.now(),
       reservedDomain: this.#reservedDomain,
       managedFields,
     })
+    if (admission !== undefined) await admission.validate(draft.object, undefined)
     const { json } = draft
     const key = objectKey(draft.object.metadata)
     const { isNamespaced } = served.indexes
@@ -214,7 +227,7 @@ export class Registry {
       key,
       current => {
         if (version.defined !== undefined && !hasVersion(client.meta)) throw versionMissing(served, key)
-        return this.#draftUpdate(served, current, client, scope, options, viewOf(version, current))
+        return this.#decideUpdate(served, current, client, scope, options, viewOf(version, current))
       },
       options,
       { isConditional: hasVersion(client.meta) },
@@ -249,7 +262,7 @@ export class Registry {
         checkIdentity(served, key, client.meta)
         // Only a version in the patch itself is a precondition.
         for (const field of versionFields) if (!changesMetadata(patch, field)) delete client.meta[field]
-        return this.#draftUpdate(served, current, client, scope, options, seen)
+        return this.#decideUpdate(served, current, client, scope, options, seen)
       },
       options,
       { isConditional: versionFields.some(field => changesMetadata(patch, field)) },
@@ -303,7 +316,7 @@ export class Registry {
             if (seen.failure !== undefined) throw seen.failure
             const { client, managedFields } = merge({ view: seen.view, hub: current.object })
             if (isLargeConfig || isLarge(current.bytes)) await nextTurn()
-            return this.#draftUpdate(served, current, client, scope, options, seen, () => managedFields)
+            return this.#decideUpdate(served, current, client, scope, options, seen, () => managedFields)
           },
           options,
           { isConditional: hasVersion(config.meta), attempts },
@@ -318,12 +331,15 @@ export class Registry {
       if (uid !== undefined || versions !== undefined)
         throw conflict(served, key, 'the configuration has a uid or version, but the object does not exist')
       try {
-        const { client, managedFields } = merge(undefined)
+        const { client: sent, managedFields } = merge(undefined)
         if (isLargeConfig) await nextTurn()
         const { namespace } = splitObjectKey(key)
         const creation = served.indexes.isNamespaced ? { ...options, namespace } : options
         const name = served.nameIn(key)
-        const result = await this.#createNamed(served, name, client, creation, managedFields, attempts)
+        const { admission, client } = await this.#admitted.creation(served, sent, creation, managedFields)
+        checkIdentity(served, key, client.meta)
+        const how = { admission, managedFields, attempts }
+        const result = await this.#createNamed(served, name, client, creation, how)
         return { ...withWarnings(result, config.warnings), isCreated: true }
       } catch (error) {
         if (!isNameTaken(error)) throw error
@@ -357,6 +373,40 @@ export class Registry {
     return after => trackUpdate(write, object, after, readManagedFields(meta.managedFields, managedFields))
   }
 
+  /** Decides an update, with the policies and webhooks that concern it. */
+  #decideUpdate(
+    served: ServedModel,
+    current: Current,
+    client: ClientObject,
+    scope: Scope,
+    options: WriteOptions,
+    seen: StoredView,
+    owners = this.#ownersAfter(served, current, client, scope, options),
+  ): Decision | undefined | Promise<Decision | undefined> {
+    const { metadata } = current.object
+    checkPreconditions(
+      served,
+      objectKey(metadata),
+      preconditionsOf(client.meta),
+      metadata.uid,
+      String(current.revision),
+    )
+    const { version = served.hub, onlyLettingGo } = options
+    const admission = this.#admitted.of('UPDATE', served, metadata, scope, options)
+    // These can only lose finalizers, or are refused in any case.
+    const isBound = onlyLettingGo !== undefined || seen.failure !== undefined || !client.causes.isEmpty
+    if (admission === undefined || isBound)
+      return this.#draftUpdate(served, current, client, scope, options, seen, owners)
+    const reservedDomain = this.#reservedDomain
+    const update = { admission, served, version, current, seen, client, scope, options, reservedDomain }
+    return admitUpdate(update, (next, sent) => {
+      checkIdentity(served, objectKey(metadata), next.meta)
+      // As in Kubernetes, the changes of webhooks have no owner.
+      const ownersAfter = owners && sent && version.isHub ? () => owners(sent) : owners
+      return this.#draftUpdate(served, current, next, scope, options, seen, ownersAfter)
+    })
+  }
+
   /** An update removes an object that is being deleted and has no finalizer left. */
   #draftUpdate(
     served: ServedModel,
@@ -365,17 +415,8 @@ export class Registry {
     scope: Scope,
     options: WriteOptions,
     seen: StoredView,
-    owners = this.#ownersAfter(served, current, client, scope, options),
+    owners: OwnersAfter | undefined,
   ): Decision | undefined {
-    const { metadata } = current.object
-    const { uid } = metadata
-    checkPreconditions(
-      served,
-      objectKey(metadata),
-      preconditionsOf(client.meta),
-      uid,
-      String(current.revision),
-    )
     const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen, owners)
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata
@@ -384,7 +425,7 @@ export class Registry {
   }
 
   /**
-   * Removes an object, or marks it as deleted while it has finalizers. The policy of the first deletion stands.
+   * Removes an object, or marks it as deleted while it has finalizers.
    */
   async delete(
     served: ServedModel,
@@ -396,20 +437,28 @@ export class Registry {
       served,
       key,
       current => {
-        const { object, reservations } = current
-        const { metadata } = object
+        const { metadata } = current.object
         checkPreconditions(served, key, deletion, metadata.uid, String(current.revision))
-        if (metadata.deletionTimestamp !== undefined) return undefined
-        served.rules?.checkDeletion?.(object)
-        const finalizers = finalizersForDeletion(metadata.finalizers, deletion.propagation)
-        if (finalizers.length > 0 || served.rules?.holds?.(object))
-          return { draft: draftDeletionMark(served, current, finalizers, this.#clock.now()), removes: false }
-        const draft = { object, json: encodeObject(object), reservations, isIndexed: false, warnings: [] }
-        return { draft, removes: true }
+        const admission = this.#admitted.of('DELETE', served, metadata, 'object', options)
+        const decide = () => this.#decideDeletion(served, current, deletion)
+        return admission === undefined ? decide() : admitDeletion(admission, current, decide)
       },
       options,
       { isConditional: deletion.versions !== undefined && deletion.versions.length > 0 },
     )
+  }
+
+  /** The policy of the first deletion stands. */
+  #decideDeletion(served: ServedModel, current: Current, { propagation }: Deletion): Decision | undefined {
+    const { object, reservations } = current
+    const { metadata } = object
+    if (metadata.deletionTimestamp !== undefined) return undefined
+    served.rules?.checkDeletion?.(object)
+    const finalizers = finalizersForDeletion(metadata.finalizers, propagation)
+    if (finalizers.length > 0 || served.rules?.holds?.(object))
+      return { draft: draftDeletionMark(served, current, finalizers, this.#clock.now()), removes: false }
+    const draft = { object, json: encodeObject(object), reservations, isIndexed: false, warnings: [] }
+    return { draft, removes: true }
   }
 
   /** Removes an object that cannot be read, see `CommitLoop.removeUnreadable`. */
@@ -465,28 +514,6 @@ function viewOf(version: ServedVersion, { object, failure }: StoredObject): Stor
 /** Returns true if a creation failed because of the name, not because of a value of a unique index. */
 function isNameTaken(error: unknown): boolean {
   return error instanceof ApiError && error.reason === 'AlreadyExists' && error.details?.causes === undefined
-}
-
-/** @throws ApiError 400 if the metadata of a request names another object than its path */
-function checkIdentity(served: ServedModel, key: ObjectKey, meta: ClientObject['meta']): void {
-  const name = served.nameIn(key)
-  if (served.indexes.isNamespaced) checkNamespace(splitObjectKey(key).namespace, meta)
-  const { name: given } = meta
-  if (given !== undefined && given !== name) {
-    throw badRequest(`metadata.name ${quote(given)} differs from the name in the path, ${quote(name)}`)
-  }
-}
-
-/** @throws ApiError 400 if the metadata of a request names another namespace than its path */
-export function checkNamespace(
-  namespace: string | undefined,
-  { namespace: given }: ClientObject['meta'],
-): void {
-  if (given === undefined || given === namespace) return
-  const shown = typeof given === 'string' ? quote(given) : 'not a string'
-  throw badRequest(
-    `metadata.namespace is ${shown}, which differs from the namespace in the path, ${quote(namespace)}`,
-  )
 }
 
 function randomSuffix(): string {

@@ -40,6 +40,8 @@ export interface WriteOptions {
   readonly version?: ServedVersion
   /** The namespace of a new object, if its kind is namespaced. */
   readonly namespace?: string
+  /** True for a deletion that is part of the deletion of a collection. */
+  readonly isOfCollection?: boolean
   readonly signal?: AbortSignal
   /** Gets the milliseconds that the write waits for the store. */
   readonly times?: { storeMs: number }
