@@ -21,6 +21,8 @@ export const stepCosts = Object.freeze({
   patternSteps: 64,
   /** A date in a time zone. */
   timeZone: 50,
+  /** A question about permissions. */
+  access: 100,
 })
 
 /** The rules need more steps than one write may take. Not an error of the expression, which could absorb it. */

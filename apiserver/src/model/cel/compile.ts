@@ -1,5 +1,6 @@
 import { type ASTNode, Environment, ParseError } from '@marcbachmann/cel-js'
 import { optionally, present, readField, readItem, truthOf } from './access.ts'
+import { Authorizer } from './authorization.ts'
 import { type Budget, celLimits, stepCosts } from './budget.ts'
 import type { Compiled, Frame } from './compiled.ts'
 import { CelCompileError, CelEvaluationError } from './errors.ts'
@@ -55,6 +56,10 @@ function placeOf(text: string, at: number): string {
   const before = text.slice(0, at).split('\n')
   const column = (before.at(-1)?.length ?? 0) + 1
   return ` (line ${before.length}, column ${column})`
+}
+
+function requestResourceOf(value: CelValue): CelValue | undefined {
+  return value instanceof Authorizer ? value.requestResource : undefined
 }
 
 class Compiler implements MacroCompiler {
@@ -177,6 +182,9 @@ class Compiler implements MacroCompiler {
         return { type: type.value, read: value => readField(value, name) }
       case 'dyn':
         return { type: dyn, read: value => readField(value, name) }
+      case 'authorizer':
+        if (name === 'requestResource') return { type: { kind: 'resourceCheck' }, read: requestResourceOf }
+        return this.fail(node, `undefined field ${JSON.stringify(name)}`)
       default:
         return this.fail(node, `the type ${nameOf(type)} has no fields`)
     }

@@ -1,6 +1,7 @@
 import { Quantity } from '../quantity.ts'
 import type { Budget } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
+import { Opaque } from './opaque.ts'
 import { Url } from './url.ts'
 import { type CelList, type CelValue, isList, isMap, Optional, TypeValue, weightOf } from './values.ts'
 
@@ -68,7 +69,8 @@ function textOf(value: CelValue, budget: Budget): string {
   }
   if (value instanceof Uint8Array) return Buffer.from(value).toString()
   if (value instanceof TypeValue) return value.name
-  if (value instanceof Optional || value instanceof Quantity || value instanceof Url)
+  const isWritten = !(value instanceof Optional || value instanceof Quantity || value instanceof Url)
+  if (!isWritten || value instanceof Opaque)
     throw new CelEvaluationError('the format cannot write such a value')
   return value.toString()
 }

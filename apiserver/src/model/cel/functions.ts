@@ -1,7 +1,9 @@
 import { Quantity, quantityOf } from '../quantity.ts'
+import { authorizationFunctions } from './authorization-functions.ts'
 import { stepCosts } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
 import { listFunctions } from './lists.ts'
+import { Opaque } from './opaque.ts'
 import { checkedInt } from './operators.ts'
 import { type Overload, type OverloadTable, overload } from './overloads.ts'
 import { stringFunctions } from './strings.ts'
@@ -40,7 +42,7 @@ function typeNameOf(value: CelValue): string {
   if (value instanceof Map) return 'map'
   if (value instanceof Uint8Array) return 'bytes'
   if (value instanceof TypeValue) return 'type'
-  return value.constructor.name
+  return value instanceof Opaque ? value.typeName : value.constructor.name
 }
 
 /** Returns the text that `string(x)` and formats have for a double, as Go writes it. */
@@ -200,6 +202,7 @@ function insideOf([type = dyn]: readonly CelType[]): CelType {
 export const methods: OverloadTable = {
   ...stringFunctions,
   ...listFunctions,
+  ...authorizationFunctions,
   // Strings and lists both have these two.
   indexOf: [...(stringFunctions.indexOf ?? []), ...(listFunctions.indexOf ?? [])],
   lastIndexOf: [...(stringFunctions.lastIndexOf ?? []), ...(listFunctions.lastIndexOf ?? [])],

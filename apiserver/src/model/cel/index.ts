@@ -5,6 +5,13 @@
  * - An evaluation counts its steps and ends at a bound, however large the values are.
  * - `docs/reference/rules.md` lists the functions.
  */
+export {
+  type AccessAnswer,
+  type AccessQuestion,
+  type AskAccess,
+  Authorizer,
+  type CheckedResource,
+} from './authorization.ts'
 export { Budget, BudgetExceededError, celLimits } from './budget.ts'
 export { compileCel, type Program } from './compile.ts'
 export { CelCompileError, CelEvaluationError } from './errors.ts'

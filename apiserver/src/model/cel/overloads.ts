@@ -1,4 +1,5 @@
 import { Quantity } from '../quantity.ts'
+import { AccessDecision, Authorizer, GroupCheck, PathCheck, ResourceCheck } from './authorization.ts'
 import type { Budget } from './budget.ts'
 import { Duration, Timestamp } from './time.ts'
 import type { CelType } from './types.ts'
@@ -32,6 +33,11 @@ interface ValueOf {
   url: Url
   type: TypeValue
   optional: Optional
+  authorizer: Authorizer
+  pathCheck: PathCheck
+  groupCheck: GroupCheck
+  resourceCheck: ResourceCheck
+  decision: AccessDecision
 }
 
 type ParamKind = keyof ValueOf
@@ -55,6 +61,11 @@ const guards: { readonly [K in ParamKind]: (value: CelValue) => value is ValueOf
   url: value => value instanceof Url,
   type: value => value instanceof TypeValue,
   optional: value => value instanceof Optional,
+  authorizer: value => value instanceof Authorizer,
+  pathCheck: value => value instanceof PathCheck,
+  groupCheck: value => value instanceof GroupCheck,
+  resourceCheck: value => value instanceof ResourceCheck,
+  decision: value => value instanceof AccessDecision,
 }
 
 /** Returned by an overload for arguments of other types. */

@@ -19,6 +19,11 @@ type ScalarKind =
   | 'quantity'
   | 'url'
   | 'type'
+  | 'authorizer'
+  | 'pathCheck'
+  | 'groupCheck'
+  | 'resourceCheck'
+  | 'decision'
 
 export const dyn: CelType = { kind: 'dyn' }
 export const bool: CelType = { kind: 'bool' }

@@ -2,6 +2,7 @@ import { compareCodePoints } from '@setpoint/controller-runtime/internal'
 import { Quantity } from '../quantity.ts'
 import type { Budget } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
+import { Opaque } from './opaque.ts'
 import { Duration, Timestamp } from './time.ts'
 import { Url } from './url.ts'
 
@@ -25,6 +26,7 @@ export type CelValue =
   | Url
   | TypeValue
   | Optional
+  | Opaque
 
 /** The value of `type(x)`. */
 export class TypeValue {
@@ -147,6 +149,7 @@ export function identityOf(value: CelValue, budget: Budget): string {
   if (value instanceof Optional) return value.value === undefined ? 'none' : `some(${each(value.value)})`
   if (value instanceof Timestamp || value instanceof Duration)
     return `${value.constructor.name} ${value.nanos}`
+  if (value instanceof Opaque) return `${value.typeName} ${value.identity}`
   if (value instanceof Quantity) return `Quantity ${value.nanos}`
   return value instanceof Url ? `Url ${value.text}` : `type ${value.name}`
 }
