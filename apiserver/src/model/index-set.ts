@@ -63,7 +63,7 @@ export class IndexSet {
   /** True for namespaced kinds. Names are then unique within a namespace only. */
   readonly isNamespaced: boolean
   readonly specs: readonly IndexSpec<IndexedObject>[]
-  /** Names by position, for selectors and sorts. */
+  /** Names for selectors and sorts, without aliases. */
   readonly names: readonly string[]
   /** Number of the indexes that are not declared. */
   readonly #defaults: number
@@ -91,14 +91,14 @@ export class IndexSet {
     const defaults = defaultIndexes(scope)
     this.#defaults = defaults.length
     this.specs = Object.freeze([...defaults, ...indexes])
-    this.names = Object.freeze(this.specs.map(spec => spec.name))
-    const positions = new Map(this.names.map((name, position) => [name, position]))
+    const positions = new Map(this.specs.map(({ name }, position) => [name, position]))
     for (const [alias, name] of Object.entries(aliases)) {
       const position = positions.get(name)
       if (position !== undefined) positions.set(alias, position)
     }
     for (const name of hidden) positions.delete(name)
     this.#positions = positions
+    this.names = Object.freeze(this.specs.flatMap(({ name }) => (positions.has(name) ? [name] : [])))
     this.#shared = this.specs.map(() => new Shared<readonly string[]>())
   }
 

@@ -70,7 +70,7 @@ export class KindOperations {
 
   /** @param suffix of the operation's id */
   list(suffix: string): JsonObject {
-    const { names } = this.#of.served.indexes
+    const { names } = this.#of.served.indexesOf(this.#of.version)
     return this.#operation('list', 'list', `List or watch objects of the kind ${this.#kind}`, {
       suffix,
       description: watchText,
@@ -120,7 +120,7 @@ export class KindOperations {
       infix: 'Collection',
       parameters: [
         ...parameterRefs('labelSelector'),
-        fieldSelector(this.#of.served.indexes.names),
+        fieldSelector(this.#of.served.indexesOf(this.#of.version).names),
         ...parameterRefs('propagationPolicy', 'orphanDependents', 'dryRun'),
       ],
       requestBody: this.#deleteBody(),
@@ -193,10 +193,37 @@ export class KindOperations {
     return this.#patch(`Change parts of the status of a ${this.#kind}`, 'Status')
   }
 
+  readScale(): JsonObject {
+    return this.#operation('read', 'get', `Read the scale of a ${this.#kind}`, {
+      suffix: 'Scale',
+      responses: { '200': scaleResponse, ...errorRefs(504) },
+    })
+  }
+
+  replaceScale(): JsonObject {
+    return this.#operation('replace', 'put', `Replace the scale of a ${this.#kind}`, {
+      suffix: 'Scale',
+      parameters: [...parameterRefs('dryRun', 'fieldValidation'), ...this.#managerParameter()],
+      requestBody: { required: true, content: this.#bodyContent({ schema: scale }) },
+      responses: { '200': scaleResponse, ...errorRefs(400, 409, 413, 415, 422, 504) },
+    })
+  }
+
+  patchScale(): JsonObject {
+    const patches = this.#options.formats.patches.filter(type => type !== applyType)
+    const content = patches.map(type => [type, patchBodyOf(type, undefined)])
+    return this.#operation('patch', 'patch', `Change parts of the scale of a ${this.#kind}`, {
+      suffix: 'Scale',
+      parameters: [...parameterRefs('dryRun', 'fieldValidation'), ...this.#managerParameter()],
+      requestBody: { required: true, content: Object.fromEntries(content) },
+      responses: { '200': scaleResponse, ...errorRefs(400, 409, 413, 415, 422, 504) },
+    })
+  }
+
   #deleted(): JsonObject {
     if (this.#isSensitive) return deleted
-    const { hub, rules } = this.#of.served
-    if (!hub.isBuiltIn || rules?.returnsDeleted)
+    const { hub, rules, defined } = this.#of.served
+    if ((!hub.isBuiltIn && defined === undefined) || rules?.returnsDeleted)
       return this.#object('The object as it was deleted, or as it waits for its finalizers.')
     // As in Kubernetes' own documents, although an object that waits for its finalizers is no Status.
     return {
@@ -288,6 +315,23 @@ export class KindOperations {
     return { ...response, content: { ...content, 'text/event-stream': events } }
   }
 }
+
+const replicas = { type: 'integer', format: 'int32' }
+
+/** `autoscaling/v1` Scale. */
+const scale = {
+  type: 'object',
+  description: 'How many replicas an object has, and should have.',
+  properties: {
+    apiVersion: { type: 'string' },
+    kind: { type: 'string' },
+    metadata: { type: 'object' },
+    spec: { type: 'object', properties: { replicas } },
+    status: { type: 'object', properties: { replicas, selector: { type: 'string' } } },
+  },
+}
+
+const scaleResponse = { description: 'The scale.', content: { 'application/json': { schema: scale } } }
 
 /** Of a sensitive kind. */
 const deleted = {

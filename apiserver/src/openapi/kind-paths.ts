@@ -36,7 +36,7 @@ function reviewPaths(of: KindVersion, operations: KindOperations): JsonObject {
 /** Returns the paths of a collection and its objects. */
 function pathsAt(
   collection: string,
-  { served }: KindVersion,
+  { served, version }: KindVersion,
   operations: KindOperations,
   scope: readonly SharedParameter[],
 ): JsonObject {
@@ -56,12 +56,20 @@ function pathsAt(
       patch: operations.patch(),
       delete: operations.delete(),
     },
-    ...(served.model.subresources.status && {
+    ...(version.hasStatus && {
       [`${collection}/{name}/status`]: {
         ...named,
         get: operations.readStatus(),
         put: operations.replaceStatus(),
         patch: operations.patchStatus(),
+      },
+    }),
+    ...(version.defined?.scale && {
+      [`${collection}/{name}/scale`]: {
+        ...named,
+        get: operations.readScale(),
+        put: operations.replaceScale(),
+        patch: operations.patchScale(),
       },
     }),
     ...Object.fromEntries(

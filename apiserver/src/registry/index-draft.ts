@@ -76,7 +76,7 @@ export function indexDraft(
 /** Returns the multi-value indexes that an object overfills. Labels have a bound of their own. */
 function overfullIndexes(served: ServedModel, values: readonly (readonly string[])[]) {
   return values.flatMap(({ length: count }, position) => {
-    const index = served.indexes.names[position]
+    const index = served.indexes.specs[position]?.name
     if (count <= objectLimits.indexValues || index === undefined || index === 'metadata.labels') return []
     return [{ index, position, count }]
   })
