@@ -61,7 +61,7 @@ async function patchScale(
   for (let tried = 1; ; tried++) {
     const live = await registry.readLive(served, key, version)
     if (live === undefined) throw notFound(served, key)
-    const scale = scaleOf(JSON.parse(live.bytes.toString()), paths)
+    const scale = scaleOf(JSON.parse(live.bytes.toString()), paths, true)
     const { replicas, resourceVersion } = readScale(applyPatch(scale, patch), served.nameIn(key))
     try {
       return await change(registry, scaled, request, replicas, resourceVersion)

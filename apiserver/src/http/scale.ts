@@ -18,7 +18,7 @@ export interface Scale {
   readonly apiVersion: 'autoscaling/v1'
   readonly kind: 'Scale'
   readonly metadata: ScaledMeta
-  readonly spec: { readonly replicas: number }
+  readonly spec: { readonly replicas?: number }
   readonly status: { readonly replicas: number; readonly selector?: string }
 }
 
@@ -28,10 +28,17 @@ export interface ScaleChange {
   readonly resourceVersion: string | undefined
 }
 
-/** @throws ApiError 500, as in Kubernetes, for an object without a number of replicas, or with other types */
-export function scaleOf(object: Readonly<Record<string, unknown>>, paths: ScalePaths): Scale {
+/**
+ * @param isPatched true for the Scale that a patch changes: it may lack a number
+ * @throws ApiError 500, as in Kubernetes, for an object without a number of replicas, or with other types
+ */
+export function scaleOf(
+  object: Readonly<Record<string, unknown>>,
+  paths: ScalePaths,
+  isPatched = false,
+): Scale {
   const replicas = numberAt(object, paths.spec)
-  if (replicas === undefined)
+  if (replicas === undefined && !isPatched)
     throw new ApiError('InternalError', `the spec replicas field ${quote(paths.spec)} does not exist`)
   const selector = paths.selector === undefined ? undefined : compileJsonPath(paths.selector)(object)
   if (selector !== undefined && typeof selector !== 'string')
@@ -41,7 +48,8 @@ export function scaleOf(object: Readonly<Record<string, unknown>>, paths: ScaleP
     apiVersion: 'autoscaling/v1',
     kind: 'Scale',
     metadata: scaledMeta(isRecord(metadata) ? metadata : {}),
-    spec: { replicas },
+    // As in Go, zero is absent.
+    spec: replicas ? { replicas } : {},
     status: {
       replicas: numberAt(object, paths.status) ?? 0,
       ...(selector !== undefined && selector !== '' && { selector }),

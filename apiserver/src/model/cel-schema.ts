@@ -4,7 +4,7 @@
  */
 
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { type CelType, type CelValue, dyn, listOf, markDistinct, Timestamp } from './cel/index.ts'
+import { type CelType, type CelValue, Duration, dyn, listOf, markDistinct, Timestamp } from './cel/index.ts'
 import type { JsonObject } from './json-value.ts'
 import { keysOf } from './schema-extensions.ts'
 
@@ -88,6 +88,7 @@ export class CelSchema {
     if (typeof value === 'number') return kind !== 'double' && Number.isInteger(value) ? BigInt(value) : value
     if (typeof value === 'string') {
       if (kind === 'bytes') return Buffer.from(value, 'base64')
+      if (kind === 'duration') return durationOf(value)
       return kind === 'timestamp' ? timestampOf(value) : value
     }
     return typeof value === 'boolean' ? value : null
@@ -118,10 +119,20 @@ export class CelSchema {
   }
 }
 
-const stringKinds: Readonly<Record<string, 'bytes' | 'timestamp'>> = {
+const stringKinds: Readonly<Record<string, 'bytes' | 'timestamp' | 'duration'>> = {
   byte: 'bytes',
   date: 'timestamp',
   'date-time': 'timestamp',
+  duration: 'duration',
+}
+
+/** A text that is no duration of Go stays a text. Rules that use it fail then. */
+function durationOf(text: string): CelValue {
+  try {
+    return Duration.parse(text)
+  } catch {
+    return text
+  }
 }
 
 /** A text that is no timestamp stays a text. Rules that use it fail then. */

@@ -93,6 +93,11 @@ function* problemsOfAnnotations(annotations: unknown): Generator<MetadataProblem
     }
 }
 
+/** Returns the keys of annotations that Kubernetes refuses. Unlike labels, annotations may have a prefix with capital letters. */
+export function checkAnnotationKeys(annotations: Readonly<Record<string, string>> = {}): string[] {
+  return Object.keys(annotations).filter(key => checkLabelKey(key.toLowerCase()) !== undefined)
+}
+
 function entriesOf(value: unknown): [string, unknown][] {
   return isRecord(value) ? Object.entries(value) : []
 }

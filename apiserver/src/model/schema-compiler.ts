@@ -12,6 +12,7 @@ import {
 import formats from 'ajv-formats'
 import { problemsOfEmbedded } from './embedded-metadata.ts'
 import type { JsonObject } from './json-value.ts'
+import { kubernetesFormats } from './kubernetes-formats.ts'
 import { type Pattern, patternDefaults } from './pattern.ts'
 import type { DistinctItems } from './schema-extensions.ts'
 import { embeddedMetadataKeyword, errorBudget, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
@@ -63,6 +64,10 @@ export function createCompiler(options: { collect: boolean }): Ajv {
   formats.default(ajv)
   for (const name of boundedFormats) {
     const isValid = name === 'url' ? isUrl : (text: string) => hasFormat(name, text)
+    const validate = (text: string) => text.length <= maxFormatLength && isValid(text)
+    ajv.addFormat(name, { type: 'string', validate })
+  }
+  for (const [name, isValid] of kubernetesFormats) {
     const validate = (text: string) => text.length <= maxFormatLength && isValid(text)
     ajv.addFormat(name, { type: 'string', validate })
   }

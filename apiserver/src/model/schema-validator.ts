@@ -1,6 +1,8 @@
 import { type ContentSchema, ModelError } from '@setpoint/controller-runtime/api'
 import type { Ajv, ValidateFunction } from 'ajv'
+import { changedViolations } from './changed-violations.ts'
 import { cloneJson, type JsonObject } from './json-value.ts'
+import { withKubernetesFormats } from './kubernetes-formats.ts'
 import type { ObjectRules, SchemaSubject } from './object-rules.ts'
 import { compileRules } from './rule-loader.ts'
 import { collectErrors, createCompiler, PatternStepsError, runCheck } from './schema-compiler.ts'
@@ -8,7 +10,14 @@ import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { toJsonSchema } from './schema-dialect.ts'
 import { SchemaError } from './schema-error.ts'
 import { allowsAnything, findUnknownFields, withoutUnknownFields } from './unknown-fields.ts'
-import { showType, tooManySteps, tooManyViolations, type Violation, violationsOf } from './violation.ts'
+import {
+  showType,
+  tooManySteps,
+  tooManyViolations,
+  type Violation,
+  violationsAsKubernetes,
+  violationsOf,
+} from './violation.ts'
 
 export type { SchemaSubject } from './object-rules.ts'
 export { remainingViolations, type Violation } from './violation.ts'
@@ -29,6 +38,11 @@ export interface SchemaValidator {
   /** The rules of `x-kubernetes-validations`; undefined without any. */
   readonly rules: ObjectRules | undefined
   /**
+   * Returns those violations that a change brings about, if Kubernetes decides: it excuses those of values that stay as
+   * they are. Undefined for other kinds.
+   */
+  readonly remaining: RemainingViolations | undefined
+  /**
    * Returns the violations of the schema. Past a thousand, the last one is `tooManyViolations`. A declared spec is
    * required, other fields are not.
    */
@@ -44,6 +58,13 @@ export interface SchemaValidator {
   /** Returns an object without its unknown fields, if the model prunes them. Copies what it changes. */
   prune<T extends SchemaSubject>(object: T): T
 }
+
+/** See `SchemaValidator.remaining`. */
+type RemainingViolations = (
+  violations: readonly Violation[],
+  next: Readonly<SchemaSubject>,
+  previous: Readonly<SchemaSubject>,
+) => Violation[]
 
 export interface SchemaOptions {
   /** True for a kind with secrets: violations do not repeat the values of objects. */
@@ -67,7 +88,7 @@ export function compileSchemas(
 ): SchemaValidator {
   const root = { ...whole, properties: schema }
   const fields = Object.keys(schema)
-  const draft7 = whole === undefined ? draft7Of(schema) : toDraft7(whole, 'schema')
+  const draft7 = whole === undefined ? draft7Of(schema) : toDraft7(withKubernetesFormats(whole), 'schema')
   const keepsUnknown = whole !== undefined && allowsAnything(whole)
   const knows = (field: string) => keepsUnknown || Object.hasOwn(schema, field)
   let check: ValidateFunction | undefined
@@ -80,6 +101,8 @@ export function compileSchemas(
   for (const [place, part] of defaulted) checkDefault(place, part)
   return {
     knows,
+    remaining:
+      whole && ((violations, next, previous) => changedViolations(whole, violations, next, previous)),
     rules,
     validate(object) {
       try {
@@ -88,7 +111,10 @@ export function compileSchemas(
         collecting ??= createCompiler({ collect: true })
         collect ??= collecting.compile(draft7)
         const { errors, complete } = collectErrors(collect, object)
-        const violations = violationsOf(errors, object, isSensitive ? showType : undefined)
+        const violations =
+          whole === undefined
+            ? violationsOf(errors, object, isSensitive ? showType : undefined)
+            : violationsAsKubernetes(errors, object)
         return complete ? violations : [...violations, tooManyViolations]
       } catch (error) {
         if (!(error instanceof PatternStepsError)) throw error
@@ -145,6 +171,7 @@ export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOp
   }
   return {
     knows: field => Object.hasOwn(schema, field),
+    remaining: undefined,
     get rules() {
       return validator().rules
     },

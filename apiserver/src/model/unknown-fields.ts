@@ -70,11 +70,28 @@ function visit(
     }
     if (applying.length > 0) {
       if (isNested(item) && !visit(withBranches(applying), item, [...path, name], report)) return false
-    } else if (isResource && resourceFields.has(name)) continue
-    else if (closed && !report([...path, name])) return false
+    } else if (isResource && resourceFields.has(name)) {
+      if (name === 'metadata' && !reportUnknownMeta(item, [...path, name], report)) return false
+    } else if (closed && !report([...path, name])) return false
   }
   return true
 }
+
+/** Kubernetes decodes the metadata of embedded objects into its own type, so nothing else is known there. */
+function reportUnknownMeta(
+  metadata: unknown,
+  path: FieldPath,
+  report: (field: FieldPath) => boolean,
+): boolean {
+  if (!isRecord(metadata)) return true
+  return Object.keys(metadata).every(field => metaFields.has(field) || report([...path, field]))
+}
+
+const metaFields: ReadonlySet<string> = new Set([
+  ...['name', 'generateName', 'namespace', 'selfLink', 'uid', 'resourceVersion', 'generation'],
+  ...['creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds', 'labels', 'annotations'],
+  ...['ownerReferences', 'finalizers', 'managedFields'],
+])
 
 /** The fields of every object of the API, declared or not. */
 const resourceFields = new Set(['apiVersion', 'kind', 'metadata'])

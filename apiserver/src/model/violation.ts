@@ -3,6 +3,7 @@ import { quote } from '@setpoint/controller-runtime/internal'
 import type { ErrorObject } from 'ajv'
 import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
+import { formatName } from './kubernetes-formats.ts'
 import { patternDefaults } from './pattern.ts'
 import { canonical, type PatternStepsError } from './schema-compiler.ts'
 import { embeddedMetadataKeyword, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
@@ -66,6 +67,47 @@ export function violationsOf(
     )
   }
   return violations
+}
+
+/**
+ * Converts ajv's errors to violations with the fields that Kubernetes gives them: what combines schemas is about no field, and
+ * the errors of the first branch, or of all that must hold, follow.
+ */
+export function violationsAsKubernetes(errors: readonly ErrorObject[], object: unknown): Violation[] {
+  const unions = new Set(errors.filter(isUnion).map(error => error.schemaPath))
+  const violations: Violation[] = []
+  const combined = new Set<string>()
+  const combine = ({ instancePath }: ErrorObject, message: string) => {
+    if (combined.has(instancePath)) return
+    combined.add(instancePath)
+    const path = pathOf(instancePath, object)
+    violations.push({
+      field: '',
+      path,
+      reason: 'FieldValueInvalid',
+      message: `${formatPath(path)} ${message}`,
+    })
+  }
+  for (const error of errors) {
+    if (error.keyword === 'if') continue
+    if (isUnion(error) || error.keyword === 'not') {
+      const { message } = violationOf(error, object, showValue)
+      combine(error, error.keyword === 'not' ? message : 'must match its alternatives')
+      continue
+    }
+    if (isInsideUnion(error, unions)) {
+      if (/\/(?:anyOf|oneOf)\/(\d+)/.exec(error.schemaPath)?.[1] !== '0') continue
+    } else if (error.schemaPath.includes('/allOf/')) combine(error, 'must match all of its schemas')
+    const violation = violationOf(error, object, showValue)
+    if (error.keyword !== embeddedMetadataKeyword) violations.push(violation)
+    else violations.push({ ...violation, field: formatPath(withoutKey(violation.path)) })
+  }
+  return violations
+}
+
+/** Returns the path of metadata without the key of a label or annotation. */
+function withoutKey(path: FieldPath): FieldPath {
+  return ['labels', 'annotations'].includes(String(path.at(-2))) ? path.slice(0, -1) : path
 }
 
 /**
@@ -207,7 +249,10 @@ function violationOf(error: ErrorObject, object: unknown, show: ShowValue): Viol
     case patternKeyword:
       return make('FieldValueInvalid', `must match the pattern ${params.pattern}${is}`)
     case 'format':
-      return make('FieldValueTypeInvalid', `must be in the format ${JSON.stringify(params.format)}${is}`)
+      return make(
+        'FieldValueTypeInvalid',
+        `must be in the format ${JSON.stringify(formatName(params.format))}${is}`,
+      )
     case 'not':
       return make('FieldValueInvalid', `has a value that is ruled out${is}`)
     default:

@@ -1,5 +1,6 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { type BareObject, objectLimits, quote, type ServedVersion } from '../model/index.ts'
+import { checkTypeMeta } from './as-in-kubernetes.ts'
 import { Causes } from './causes.ts'
 import { type ClientMeta, type MetadataNotes, readMetadata } from './metadata.ts'
 import { badRequest } from './refusals.ts'
@@ -30,6 +31,7 @@ export function readClientObject(
 ): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
   checkTopLevelFields(body, patched)
+  checkTypeMeta(version, body, patched !== undefined)
   const absent = version.isBuiltIn ? version : { apiVersion: undefined, kind: undefined }
   const { apiVersion = absent.apiVersion, kind = absent.kind, metadata, ...content } = body
   if (apiVersion !== version.apiVersion || kind !== version.kind) {
@@ -45,7 +47,11 @@ export function readClientObject(
   const { dropsNulls = isOfKubernetes, fieldValidation = 'Ignore' } = options
   const unknown = fieldValidation === 'Ignore' ? [] : unknownFieldsOf(schemas, content)
   const sent = patched === undefined ? unknown : newUnknownFields(unknown, content, patched)
-  const warnings = [...warningsOfFields([...notes.unknownFields, ...sent], options), ...notes.warnings]
+  const isQuiet = version.defined !== undefined
+  const warnings = [
+    ...warningsOfFields([...notes.unknownFields, ...sent], options, isQuiet),
+    ...notes.warnings,
+  ]
   const kept = schemas.prune(content)
   return { meta, content: dropsNulls ? version.withoutNulls(kept) : kept, causes, warnings }
 }

@@ -20,6 +20,7 @@ import {
   valuesName,
 } from '../model/index.ts'
 import { keepTimes } from './apply/index.ts'
+import { checkMetaAsKubernetes, checkScaled } from './as-in-kubernetes.ts'
 import { Causes } from './causes.ts'
 import type { ClientObject } from './client-object.ts'
 import { composeObject, orderMetadata } from './compose-object.ts'
@@ -59,7 +60,11 @@ export function draftCreation(
   const { meta, content } = client
   const causes = new Causes(client.causes)
   const nameCause = checkObjectName(name, served.model.names)
-  if (nameCause !== undefined) causes.add(nameCause)
+  if (nameCause !== undefined) {
+    causes.add(nameCause)
+    if (served.defined !== undefined && meta.generateName !== undefined)
+      causes.add({ ...nameCause, field: 'metadata.generateName' })
+  }
   const metadata = orderMetadata({
     name,
     namespace: served.indexes.isNamespaced ? options.namespace : undefined,
@@ -77,6 +82,7 @@ export function draftCreation(
   })
   const { reservedDomain } = environment
   checkMetadata(metadata, undefined, { plugin: options.plugin, reservedDomain }, causes)
+  checkMetaAsKubernetes(served, metadata, undefined, causes)
   const { status, ...withoutStatus } = content
   const { version = served.hub } = options
   const created = version.hasStatus ? withoutStatus : content
@@ -150,6 +156,7 @@ export function draftUpdate(
   const causes = new Causes(client.causes)
   const metadata = metadataAfter(served, owned, meta, scope, options, reservedDomain)
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
+  checkMetaAsKubernetes(served, metadata, owned, causes)
   // Further checks walk over what is too large.
   if (causes.stops) throw invalid(served, owned.name, causes)
   const sent = contentOf(version, seen.view, content, scope)
@@ -304,6 +311,7 @@ function finishDraft(
   const violations = isChecked ? [] : violationsLeft(served.schemas, completed, before?.object)
   const isValid = violations.length === 0
   const refused = runValidateHook(served, completed, before?.object, scope, user, isValid)
+  checkScaled(version, completed, causes)
   const ofKind = isValid && served.rules?.validate?.(completed, before?.object, version.apiVersion)
   // The fields are those of the hub, which the client may not know.
   const suffix = version.isHub ? '' : ` (after conversion to ${served.hub.name})`

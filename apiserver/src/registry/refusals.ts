@@ -84,7 +84,8 @@ export function outpaced(served: ServedModel, key: ObjectKey): ApiError {
 
 /** Reports all violations together. The message spells out the first few. */
 export function invalid(served: ServedModel, name: string, causes: Causes): ApiError {
-  const { reported, overflows } = causes
+  const { overflows } = causes
+  const reported = served.defined === undefined ? causes.reported : causes.reported.map(asInKubernetes)
   const messages = reported
     .slice(0, 8)
     .map(cause => (cause.field === undefined ? cause.message : `${cause.field}: ${cause.message}`))
@@ -102,17 +103,29 @@ export function definitionEnding(served: ServedModel): ApiError {
   return new ApiError('Forbidden', message, detailsOf(served))
 }
 
+/** Returns a cause about metadata with the field that Kubernetes names. */
+function asInKubernetes(cause: StatusCause): StatusCause {
+  const { field = '' } = cause
+  const [, part, owner] =
+    /^metadata\.(?:(labels|finalizers)\[.*|ownerReferences\[\d+\](.*))$/.exec(field) ?? []
+  if (part !== undefined) return { ...cause, field: `metadata.${part}` }
+  if (owner === undefined) return cause
+  if (owner === '.controller') return { ...cause, field: 'metadata.ownerReferences' }
+  return { ...cause, field: `metadata.ownerReferences${owner}`, reason: 'FieldValueInvalid' }
+}
+
 /** Refuses an update of a definition's object without a version, as Kubernetes does. */
 export function versionMissing(served: ServedModel, key: ObjectKey): ApiError {
   const field = 'metadata.resourceVersion'
   const message = 'must be specified for an update'
   const name = nameIn(served, key)
-  const { group, kind } = served.model
-  return new ApiError(
-    'Invalid',
-    `${served.kindTitle} ${JSON.stringify(name)} is invalid: ${field}: ${message}`,
-    { group, kind, name, causes: [{ reason: 'FieldValueInvalid', field, message }] },
-  )
+  const { group, plural: kind } = served.model
+  return new ApiError('Invalid', `${served.title} ${JSON.stringify(name)} is invalid: ${field}: ${message}`, {
+    group,
+    kind,
+    name,
+    causes: [{ reason: 'FieldValueInvalid', field, message }],
+  })
 }
 
 export function badRequest(message: string): ApiError {

@@ -27,6 +27,7 @@ import { type Storage, undecrypted } from '../storage/index.ts'
 import type { Admission, WriteAdmission } from './admission.ts'
 import { AdmittedWrites, admitDeletion, admitUpdate } from './admitted-writes.ts'
 import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate } from './apply/index.ts'
+import { checkDeclared, checkPatchedMeta, checkReplacedMeta } from './as-in-kubernetes.ts'
 import { Causes } from './causes.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
@@ -43,7 +44,7 @@ import {
 } from './object-draft.ts'
 import { applyPatch, changesMetadata, type Patch } from './patch.ts'
 import { checkPreconditions, hasVersion, preconditionsOf, versionFields } from './preconditions.ts'
-import { badRequest, conflict, invalid, nameTaken, versionMissing, withApiErrors } from './refusals.ts'
+import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refusals.ts'
 import { hasManyParts, isLarge, nextTurn } from './turns.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { Contention, type WriteAttempts } from './write-attempts.ts'
@@ -59,6 +60,8 @@ import { WriteTransactions } from './write-transaction.ts'
 export const registryDefaults = Object.freeze({
   /** Names tried for one generateName, as in Kubernetes. */
   generatedNames: 8,
+  /** Characters of a generated name of a definition's object, as in Kubernetes. */
+  generatedLength: 63,
   /** Characters after a generateName prefix, from Kubernetes' alphabet without vowels and look-alikes. */
   suffixLength: 5,
 })
@@ -121,6 +124,9 @@ export class Registry {
     if (served.indexes.isNamespaced) {
       if (options.namespace === undefined) throw badRequest(`${served.title} are created in a namespace`)
       checkNamespace(options.namespace, sent.meta)
+      // Kubernetes looks for the namespace before it checks the object.
+      if (served.defined !== undefined)
+        await this.#namespaces?.admit(served, objectKey({ namespace: options.namespace, name: '' }), false)
     }
     const { admission, client } = await this.#admitted.creation(served, sent, options)
     const { name, generateName } = client.meta
@@ -135,9 +141,9 @@ export class Registry {
       })
       throw invalid(served, '', client.causes)
     }
+    const longest = served.defined === undefined ? nameLimits.name : registryDefaults.generatedLength
     for (let tried = 1; ; tried++) {
-      const generated =
-        generateName.slice(0, nameLimits.name - registryDefaults.suffixLength) + randomSuffix()
+      const generated = generateName.slice(0, longest - registryDefaults.suffixLength) + randomSuffix()
       try {
         return await create(generated)
       } catch (error) {
@@ -226,7 +232,7 @@ export class Registry {
       served,
       key,
       current => {
-        if (version.defined !== undefined && !hasVersion(client.meta)) throw versionMissing(served, key)
+        checkReplacedMeta(served, key, client.meta)
         return this.#decideUpdate(served, current, client, scope, options, viewOf(version, current))
       },
       options,
@@ -260,6 +266,7 @@ export class Registry {
         if (isLong) await nextTurn()
         warnings = client.warnings
         checkIdentity(served, key, client.meta)
+        checkPatchedMeta(served, key, patch, patched, client.meta, current.object.metadata)
         // Only a version in the patch itself is a precondition.
         for (const field of versionFields) if (!changesMetadata(patch, field)) delete client.meta[field]
         return this.#decideUpdate(served, current, client, scope, options, seen)
@@ -284,6 +291,7 @@ export class Registry {
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
     const config = readClientObject(version, patch.document, options)
+    checkDeclared(version, patch.document)
     checkIdentity(served, key, config.meta)
     if (config.meta.managedFields !== undefined && config.meta.managedFields !== null)
       throw badRequest('metadata.managedFields must be absent in an apply: the server computes them')

@@ -19,11 +19,13 @@ interface FieldFault {
 
 /**
  * Returns a warning for each duplicate and each unknown field, in the order of Kubernetes.
+ * @param isQuiet true if the error has only a message, as in Kubernetes
  * @throws ApiError 400 with all of them, under `Strict`
  */
 export function warningsOfFields(
   unknown: readonly string[],
   { fieldValidation = 'Ignore', duplicates = [] }: Partial<WriteOptions>,
+  isQuiet = false,
 ): string[] {
   if (fieldValidation === 'Ignore' || unknown.length + duplicates.length === 0) return []
   const faults: FieldFault[] = [
@@ -36,7 +38,11 @@ export function warningsOfFields(
   ].slice(0, objectLimits.violations)
   const messages = faults.map(({ message }) => message)
   if (fieldValidation === 'Warn') return messages
-  throw new ApiError('BadRequest', `strict decoding error: ${messages.join(', ')}`, { causes: faults })
+  throw new ApiError(
+    'BadRequest',
+    `strict decoding error: ${messages.join(', ')}`,
+    isQuiet ? {} : { causes: faults },
+  )
 }
 
 /** Returns the unknown fields of an object that another one does not have, or has with another value. */

@@ -43,6 +43,7 @@ export function definitionKind(): ServedModel {
 const compile: CompileSchemas = (schema, options) => {
   const compiled = compileSchemasWhenUsed(schema, options)
   return {
+    remaining: undefined,
     knows: field => compiled.knows(field),
     get rules() {
       return compiled.rules
