@@ -29,18 +29,21 @@ export interface KindRules {
    * begin with the name.
    */
   readonly columns?: readonly ComputedColumn[]
+  /** Loads what the following methods need. Awaited before each write. */
+  prepare?(): Promise<void> | undefined
   /** Completes a new object. */
   created?(draft: BareObject): void
   /** Completes a changed object, and restores what a write of this scope cannot change. */
   updated?(draft: BareObject, previous: BareObject, scope: Scope): void
   /**
-   * Returns the violations that depend on the version of the request, unlike those of the model's `validate`. The object
-   * matches its schema.
+   * Returns the violations that the model's `validate` cannot find: those that depend on the version of the request, or that the
+   * stored object does not excuse. The object matches its schema.
    */
   validate?(
     object: BareObject,
     previous: BareObject | undefined,
     apiVersion: string,
+    scope: Scope,
   ): readonly HookViolation[]
   /**
    * Checks that the caller of a write may store this object, after its validation. Not called for the server's own writes, and

@@ -312,7 +312,7 @@ function finishDraft(
   const isValid = violations.length === 0
   const refused = runValidateHook(served, completed, before?.object, scope, user, isValid)
   checkScaled(version, completed, causes)
-  const ofKind = isValid && served.rules?.validate?.(completed, before?.object, version.apiVersion)
+  const ofKind = isValid && served.rules?.validate?.(completed, before?.object, version.apiVersion, scope)
   // The fields are those of the hub, which the client may not know.
   const suffix = version.isHub ? '' : ` (after conversion to ${served.hub.name})`
   const addAll = (found: readonly (StatusCause | HookViolation)[]) => {

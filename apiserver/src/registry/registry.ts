@@ -357,7 +357,9 @@ export class Registry {
   }
 
   /** Nothing may block the removal of finalizers, so a failure is left to the hook. */
-  async #catchUpFor({ model }: ServedModel, { signal }: WriteOptions): Promise<void> {
+  async #catchUpFor({ model, rules }: ServedModel, { signal }: WriteOptions): Promise<void> {
+    const preparing = rules?.prepare?.()
+    if (preparing !== undefined) await preparing
     if (model.admit !== undefined) await this.#catchUp(signal).catch(() => {})
   }
 
