@@ -4,29 +4,9 @@
  */
 
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { type CelType, type CelValue, Duration, dyn, listOf, markDistinct, Timestamp } from './cel/index.ts'
+import { type CelType, type CelValue, celName, Duration, dyn, listOf, markDistinct, Timestamp } from './cel/index.ts'
 import type { JsonObject } from './json-value.ts'
 import { keysOf } from './schema-extensions.ts'
-
-/** CEL's own words. A field of such a name is read as `__namespace__`. */
-const reserved = new Set(
-  `true false null in as break const continue else for function if import let loop package namespace return var void
-  while`.split(/\s+/),
-)
-
-const escapes: Readonly<Record<string, string>> = {
-  __: '__underscores__',
-  '.': '__dot__',
-  '-': '__dash__',
-  '/': '__slash__',
-}
-
-/** Returns the name of a field in expressions; undefined if they cannot name it. */
-function celName(field: string): string | undefined {
-  if (reserved.has(field)) return `__${field}__`
-  const name = field.replace(/__|[./-]/g, part => escapes[part] ?? part)
-  return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : undefined
-}
 
 /** The values of lists and objects, with the schema that they were converted by. */
 export type ConvertedValues = Map<object, { readonly schema: unknown; readonly converted: CelValue }>

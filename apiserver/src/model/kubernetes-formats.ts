@@ -1,112 +1,164 @@
-import { isIP } from 'node:net'
-import { isRecord } from '@setpoint/controller-runtime/api'
-import { Duration } from './cel/time.ts'
-import type { JsonObject } from './json-value.ts'
+import { isIPv4, isIPv6 } from 'node:net'
 
-/** Precedes the names of formats that Kubernetes checks differently than models of plugins do, or that those do not know. */
-const prefix = 'kubernetes:'
+/**
+ * The formats of texts that Kubernetes checks in custom resources (k8s.io/kube-openapi, `strfmt`). All others, such as `uri-reference`,
+ * are ignored there.
+ */
 
-const isIsbn = (text: string): boolean => isIsbn10(text) || isIsbn13(text)
+type FormatCheck = (text: string) => boolean
 
-/** The formats of Kubernetes (`kube-openapi/pkg/validation/strfmt`) that `ajv-formats` does not have in the same way. */
-const formats: Readonly<Record<string, (text: string) => boolean>> = {
-  bsonobjectid: text => /^[0-9a-f]{24}$/i.test(text),
+const uuid = (version: string, variant: string) =>
+  new RegExp(`^[0-9a-f]{8}-?[0-9a-f]{4}-?${version}-?${variant}-?[0-9a-f]{12}$`, 'i')
+const anyHex = '[0-9a-f]{4}'
+const color = String.raw`\s*(?:0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*`
+const shortName = '[a-z0-9](?:[-a-z0-9]*[a-z0-9])?'
+
+const expressions: Readonly<Record<string, RegExp>> = {
+  bsonobjectid: /^[0-9a-fA-F]{24}$/,
+  uuid: uuid(anyHex, anyHex),
+  uuid3: uuid('3[0-9a-f]{3}', anyHex),
+  uuid4: uuid('4[0-9a-f]{3}', '[89ab][0-9a-f]{3}'),
+  uuid5: uuid('5[0-9a-f]{3}', '[89ab][0-9a-f]{3}'),
+  ssn: /^(?=.{11}$)\d{3}[- ]?\d{2}[- ]?\d{4}$/,
+  hexcolor: /^#?(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})$/,
+  rgbcolor: new RegExp(String.raw`^rgb\(${color},${color},${color}\)$`),
+  byte: /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$/,
+  k8sshortname: new RegExp(`^(?=.{1,63}$)${shortName}$`),
+  k8slongname: new RegExp(`^(?=.{1,253}$)${shortName}(?:\\.${shortName})*$`),
+  mac: /^(?:[0-9a-f]{2}(?:(?::[0-9a-f]{2}){5}|(?::[0-9a-f]{2}){7}|(?::[0-9a-f]{2}){19}|(?:-[0-9a-f]{2}){5}|(?:-[0-9a-f]{2}){7}|(?:-[0-9a-f]{2}){19})|[0-9a-f]{4}(?:(?:\.[0-9a-f]{4}){2}|(?:\.[0-9a-f]{4}){3}|(?:\.[0-9a-f]{4}){9}))$/i,
+  email: /^(?:.*<)?[^\s@<>"(),:;[\\\]]+@[^\s@<>"(),:;\\]+>?$/,
+}
+
+const functions: Readonly<Record<string, FormatCheck>> = {
+  uri: isRequestUri,
+  hostname: isHostname,
+  ipv4: text => isIPv4(withoutLeadingZeros(text)) || isMappedIPv4(text),
+  ipv6: text => isIPv6(text) && !text.includes('%'),
   cidr: isCidr,
-  creditcard: isCreditCard,
-  datetime: text => !Number.isNaN(Date.parse(text)) && /^\d{4}-\d{2}-\d{2}T/.test(text),
-  duration: isDuration,
-  hexcolor: text => /^#?([0-9a-f]{3}|[0-9a-f]{6})$/i.test(text),
-  isbn: isIsbn,
+  isbn: text => isIsbn10(text) || isIsbn13(text),
   isbn10: isIsbn10,
   isbn13: isIsbn13,
-  mac: text =>
-    /^([0-9a-f]{2})([:-])[0-9a-f]{2}(\2[0-9a-f]{2}){4}$/i.test(text) ||
-    /^([0-9a-f]{2})([:-])[0-9a-f]{2}(\2[0-9a-f]{2}){6}$/i.test(text) ||
-    /^[0-9a-f]{4}(\.[0-9a-f]{4}){2,3}$/i.test(text),
-  rgbcolor: text => /^rgb\((\s*(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\s*(,|(?=\)))){3}\)$/.test(text),
-  ssn: text => /^\d{3}[- ]?\d{2}[- ]?\d{4}$/.test(text),
+  creditcard: isCreditCard,
+  password: () => true,
+  date: isDate,
+  datetime: isDateTime,
+  duration: isDuration,
 }
 
-/** The checks by the names that `withKubernetesFormats` gives them. */
-export const kubernetesFormats: readonly (readonly [name: string, (text: string) => boolean])[] =
-  Object.entries(formats).map(([name, check]) => [prefix + name, check])
+const checks: ReadonlyMap<string, FormatCheck> = new Map([
+  ...Object.entries(expressions).map(([name, expression]): [string, FormatCheck] => [
+    name,
+    text => expression.test(text),
+  ]),
+  ...Object.entries(functions),
+])
 
-/** Formats of numbers, which Kubernetes does not check. */
-const unchecked: ReadonlySet<unknown> = new Set(['int32', 'int64', 'float', 'double'])
+/** The names of the formats, without dashes. */
+export const kubernetesFormatNames: readonly string[] = [...checks.keys()]
 
-/** Returns a schema whose formats are checked as Kubernetes checks them. */
-export function withKubernetesFormats(schema: JsonObject): JsonObject {
-  const result: JsonObject = {}
-  for (const [keyword, value] of Object.entries(schema)) {
-    if (keyword === 'format') {
-      if (unchecked.has(value)) continue
-      result.format = typeof value === 'string' && Object.hasOwn(formats, value) ? prefix + value : value
-    } else if (keyword === 'properties') {
-      const properties = isRecord(value) ? Object.entries(value) : []
-      result.properties = Object.fromEntries(properties.map(([name, part]) => [name, converted(part)]))
-    } else if (keyword === 'items' || keyword === 'additionalProperties' || keyword === 'not')
-      result[keyword] = converted(value)
-    else if (keyword === 'allOf' || keyword === 'anyOf' || keyword === 'oneOf')
-      result[keyword] = Array.isArray(value) ? value.map(converted) : value
-    else result[keyword] = value
-  }
-  return result
+/** Returns the check of a format, or undefined for one that Kubernetes ignores. Dashes in the name do not count. */
+export function kubernetesFormat(name: string): FormatCheck | undefined {
+  return checks.get(name.replaceAll('-', ''))
 }
 
-/** Returns the name of a format as schemas have it. */
-export function formatName(name: unknown): string {
-  const text = String(name)
-  return text.startsWith(prefix) ? text.slice(prefix.length) : text
+/** As Go's `url.ParseRequestURI`: a URI, or an absolute path. */
+function isRequestUri(text: string): boolean {
+  if (/[\p{Cc} ]|%(?![0-9A-Fa-f]{2})/u.test(text)) return false
+  if (text.startsWith('/')) return true
+  const [, rest] = /^[A-Za-z][A-Za-z0-9+.-]*:(.*)$/s.exec(text) ?? []
+  if (rest === undefined) return false
+  const [, authority] = /^\/\/([^/?]*)/.exec(rest) ?? []
+  if (authority === undefined) return true
+  const host = authority.slice(authority.lastIndexOf('@') + 1)
+  return /^(?:\[[0-9A-Fa-f:.%]+\]|[^\s"<>[\]\\^`{|}:]*)(?::\d*)?$/.test(host)
 }
 
-function converted(part: unknown): unknown {
-  return isRecord(part) ? withKubernetesFormats(part) : part
+const hostLabel = String.raw`[a-zA-Z0-9\p{S}\p{L}]`
+const hostLabels = new RegExp(
+  `^(?:${hostLabel}-?|(?:${hostLabel}(?:[-a-zA-Z0-9\\p{S}\\p{L}]{0,61}${hostLabel})?\\.)+[a-zA-Z\\p{L}]{2,63}|${hostLabel}-?${hostLabel}{0,62})$`,
+  'u',
+)
+
+function isHostname(text: string): boolean {
+  const bytes = Buffer.byteLength(text)
+  if (bytes > 255) return false
+  return hostLabels.test(text) && text.split('.').every(part => Buffer.byteLength(part) <= 63)
+}
+
+function withoutLeadingZeros(address: string): string {
+  return address.replace(/(^|\.)0+(?=\d)/g, '$1')
+}
+
+function isMappedIPv4(text: string): boolean {
+  return text.includes('.') && isIPv6(text) && !text.includes('%')
 }
 
 function isCidr(text: string): boolean {
-  const [address = '', length = '', ...more] = text.split('/')
-  const version = isIP(address)
-  if (version === 0 || more.length > 0 || !/^(0|[1-9]\d{0,2})$/.test(length)) return false
-  return Number(length) <= (version === 4 ? 32 : 128)
+  const [, address = '', bits = ''] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? []
+  if (isIPv4(withoutLeadingZeros(address))) return Number(bits) <= 32
+  return isIPv6(address) && !address.includes('%') && Number(bits) <= 128
 }
 
-/** A duration of Go, or a number with a unit in words. */
-function isDuration(text: string): boolean {
-  if (/^\s*\d+\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|week|wk)s?\s*$/i.test(text))
-    return true
-  try {
-    Duration.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function isCreditCard(text: string): boolean {
-  const digits = text.replace(/[ -]/g, '')
-  if (!/^\d{13,19}$/.test(digits)) return false
-  let sum = 0
-  for (const [at, digit] of [...digits].reverse().entries()) {
-    const value = Number(digit) * (at % 2 === 0 ? 1 : 2)
-    sum += value > 9 ? value - 9 : value
-  }
-  return sum % 10 === 0
+function digitsOf(text: string): string {
+  return text.replace(/[\s-]+/g, '')
 }
 
 function isIsbn10(text: string): boolean {
-  const digits = text.replace(/[ -]/g, '')
-  if (!/^\d{9}[\dX]$/.test(digits)) return false
+  const digits = digitsOf(text)
+  if (!/^(?:\d{9}X|\d{10})$/.test(digits)) return false
   const sum = [...digits].reduce(
-    (total, digit, at) => total + (10 - at) * (digit === 'X' ? 10 : Number(digit)),
+    (before, digit, at) => before + (at + 1) * (digit === 'X' ? 10 : Number(digit)),
     0,
   )
   return sum % 11 === 0
 }
 
 function isIsbn13(text: string): boolean {
-  const digits = text.replace(/[ -]/g, '')
+  const digits = digitsOf(text)
   if (!/^\d{13}$/.test(digits)) return false
-  return (
-    [...digits].reduce((total, digit, at) => total + Number(digit) * (at % 2 === 0 ? 1 : 3), 0) % 10 === 0
-  )
+  const sum = [...digits].reduce((before, digit, at) => before + (at % 2 === 0 ? 1 : 3) * Number(digit), 0)
+  return sum % 10 === 0
+}
+
+const cardNumber =
+  /^(?:4\d{12}(?:\d{3})?|5[1-5]\d{14}|6(?:011|5\d\d)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}|(?:2131|1800|35\d{3})\d{11})$/
+
+/** With the check digit of Luhn. */
+function isCreditCard(text: string): boolean {
+  const digits = text.replace(/\D+/g, '')
+  if (!cardNumber.test(digits)) return false
+  const sum = [...digits].reverse().reduce((before, digit, at) => {
+    const value = at % 2 === 0 ? Number(digit) : 2 * Number(digit)
+    return before + (value > 9 ? value - 9 : value)
+  }, 0)
+  return sum % 10 === 0
+}
+
+function isDate(text: string): boolean {
+  const [, year, month, day] = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text) ?? []
+  if (year === undefined || month === undefined || day === undefined) return false
+  const date = new Date(`${text}T00:00:00Z`)
+  return !Number.isNaN(date.getTime()) && date.getUTCDate() === Number(day) && Number(month) >= 1
+}
+
+function isDateTime(text: string): boolean {
+  const [date = '', time] = text.toLowerCase().split('t')
+  if (time === undefined || !isDate(date)) return false
+  const [, hours = '', minutes = '', seconds = ''] =
+    /^(\d{2}):(\d{2}):(\d{2})(?:.\d+)?(?:z|[+-]\d{2}:\d{2})$/.exec(time) ?? []
+  return hours !== '' && hours <= '23' && minutes <= '59' && seconds <= '59'
+}
+
+const goDuration = /^[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/
+const units = ['ns', 'us', 'µs', 'ms', 's', 'm', 'h', 'd', 'w', 'min', 'hr', 'wk']
+const unitPrefixes = ['nano', 'micro', 'milli', 'sec', 'min', 'hour', 'day', 'week']
+
+/** As Go's `time.ParseDuration`, or a text with a number and a unit such as `3 days` somewhere in it. */
+function isDuration(text: string): boolean {
+  if (goDuration.test(text)) return true
+  for (const [, , unit = ''] of text.matchAll(/(\d+)\s*([A-Za-zµ]+)/g)) {
+    const name = unit.toLowerCase()
+    if (units.includes(name) || unitPrefixes.some(prefix => name.startsWith(prefix))) return true
+  }
+  return false
 }

@@ -12,7 +12,7 @@ import {
 import formats from 'ajv-formats'
 import { problemsOfEmbedded } from './embedded-metadata.ts'
 import type { JsonObject } from './json-value.ts'
-import { kubernetesFormats } from './kubernetes-formats.ts'
+import { prefixedFormats } from './kubernetes-schema.ts'
 import { type Pattern, patternDefaults } from './pattern.ts'
 import type { DistinctItems } from './schema-extensions.ts'
 import { embeddedMetadataKeyword, errorBudget, listTypeKeyword, patternKeyword } from './schema-keywords.ts'
@@ -67,7 +67,7 @@ export function createCompiler(options: { collect: boolean }): Ajv {
     const validate = (text: string) => text.length <= maxFormatLength && isValid(text)
     ajv.addFormat(name, { type: 'string', validate })
   }
-  for (const [name, isValid] of kubernetesFormats) {
+  for (const [name, isValid] of prefixedFormats) {
     const validate = (text: string) => text.length <= maxFormatLength && isValid(text)
     ajv.addFormat(name, { type: 'string', validate })
   }

@@ -3,7 +3,7 @@
  * engine, so it is imported only for kinds that have rules (`rule-loader.ts`).
  */
 
-import { type ContentSchema, isRecord } from '@setpoint/controller-runtime/api'
+import { isRecord } from '@setpoint/controller-runtime/api'
 import {
   Budget,
   BudgetExceededError,
@@ -50,11 +50,7 @@ interface RuleNode {
  * @param root the schema of the whole object, if it has rules or is evaluated as a whole
  * @throws SchemaError that names the rule, and the place in it, that does not compile
  */
-export function compileObjectRules(
-  schema: ContentSchema,
-  isSensitive = false,
-  root?: JsonObject,
-): ObjectRules {
+export function compileObjectRules(schema: JsonObject, isSensitive = false, root?: JsonObject): ObjectRules {
   const types = new CelSchema()
   const whole = root && compileNode(types, { ...root, properties: schema, [embedded]: true }, 'schema')
   const parts = Object.entries(root === undefined ? schema : {}).flatMap(([part, described]) => {

@@ -2,7 +2,7 @@ import { type ContentSchema, ModelError } from '@setpoint/controller-runtime/api
 import type { Ajv, ValidateFunction } from 'ajv'
 import { changedViolations } from './changed-violations.ts'
 import { cloneJson, type JsonObject } from './json-value.ts'
-import { withKubernetesFormats } from './kubernetes-formats.ts'
+import { withKubernetesFormats } from './kubernetes-schema.ts'
 import type { ObjectRules, SchemaSubject } from './object-rules.ts'
 import { compileRules } from './rule-loader.ts'
 import { collectErrors, createCompiler, PatternStepsError, runCheck } from './schema-compiler.ts'

@@ -15,6 +15,7 @@ export {
 export { Budget, BudgetExceededError, celLimits } from './budget.ts'
 export { compileCel, type Program } from './compile.ts'
 export { CelCompileError, CelEvaluationError } from './errors.ts'
+export { celName } from './field-name.ts'
 export { Duration, Timestamp } from './time.ts'
 export { bool, type CelType, dyn, isCompatible, listOf, nameOf } from './types.ts'
 export { type CelValue, isMap, markDistinct, Optional } from './values.ts'
