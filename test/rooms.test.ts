@@ -30,7 +30,9 @@ const server: Plan = {
   http: 'audit cache kubernetes log metrics model openapi query registry scheduling security storage watch program-version.ts',
   operations: 'model registry storage',
   plugins: 'audit cache http log metrics model registry scheduling security storage watch package-folder.ts',
-  definitions: 'cache http kubernetes log model openapi plugins registry storage watch',
+  definitions:
+    'cache http kubernetes log model model/cel model/schema-error.ts model/schema-rules.ts openapi plugins registry ' +
+    'storage watch',
   'rooms.ts':
     'audit cache definitions http kubernetes model plugins registry scheduling security storage watch',
   testing:

@@ -1,20 +1,8 @@
 import { type IndexSpec, multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/api'
 import { compileJsonPath, compileJsonPaths, selectableField } from '@setpoint/controller-runtime/internal'
-import { type Fields, recordOf, recordsOf, textOf } from '../kubernetes/index.ts'
-
-/** The annotation with the indexes that Kubernetes has no field for. */
-export const indexesAnnotation = 'setpoint.dev/indexes'
-
-/** An entry of the annotation `setpoint.dev/indexes`, with its defaults. */
-export interface DeclaredIndex {
-  readonly name: string
-  /** JSONPath. */
-  readonly path: string
-  readonly multi: boolean
-  readonly unique: boolean
-  readonly uniqueWithin: 'namespace' | undefined
-  readonly order: 'ASC' | 'DESC'
-}
+import { recordOf } from '../kubernetes/index.ts'
+import { type DeclaredIndex, indexesAnnotation, parseIndexes } from './kind/index.ts'
+import type { StoredDefinition } from './stored-definition.ts'
 
 /** Returns the name of a selectable field, as Kubernetes has it: the path without its first dot. */
 export function selectableName(path: string): string {
@@ -50,17 +38,11 @@ function textOfScalar(value: unknown): string | undefined {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined
 }
 
-/** Reads the annotation, which was checked when the definition was stored. */
-export function readIndexes(definition: Fields): DeclaredIndex[] {
-  const { annotations } = recordOf(recordOf(definition.metadata))
-  const text = recordOf(annotations)[indexesAnnotation]
-  const entries: unknown = typeof text === 'string' ? JSON.parse(text) : []
-  return recordsOf(entries).map(({ name, path, multi, unique, uniqueWithin, order }) => ({
-    name: textOf(name) || selectableName(textOf(path)),
-    path: textOf(path),
-    multi: multi === true,
-    unique: unique === true,
-    uniqueWithin: uniqueWithin === 'namespace' ? uniqueWithin : undefined,
-    order: order === 'DESC' ? order : 'ASC',
-  }))
+/** Returns the indexes of the annotation, which was checked when the definition was stored. */
+export function readIndexes({ object, isNamespaced, versions }: StoredDefinition): readonly DeclaredIndex[] {
+  const { annotations } = recordOf(object.metadata)
+  const { [indexesAnnotation]: text } = recordOf(annotations)
+  const selectable = versions.flatMap(version => version.selectable)
+  const read = parseIndexes(typeof text === 'string' ? text : undefined, { isNamespaced, selectable })
+  return 'indexes' in read ? read.indexes : []
 }

@@ -8,7 +8,8 @@ import {
   type Schema,
 } from '@setpoint/controller-runtime/api'
 import { type DefinedVersion, loadRules, ServedModel } from '../model/index.ts'
-import { type DeclaredIndex, declaredIndex, selectableIndex, selectableName } from './defined-indexes.ts'
+import { declaredIndex, selectableIndex, selectableName } from './defined-indexes.ts'
+import type { DeclaredIndex } from './kind/index.ts'
 import type { DefinitionNames, DefinitionVersion, StoredDefinition } from './stored-definition.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { type Fields, recordOf } from '../kubernetes/index.ts'
 import type { IndexFindings } from '../plugins/index.ts'
-import { indexesAnnotation } from './defined-indexes.ts'
 import type { NamesDecision } from './definition-names.ts'
+import { indexesAnnotation } from './kind/index.ts'
 import type { StoredDefinition } from './stored-definition.ts'
 
 /** A condition without its time. */

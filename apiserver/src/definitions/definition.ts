@@ -1,6 +1,7 @@
 import type { ContentSchema, Model, PrinterColumn } from '@setpoint/controller-runtime/api'
 import type { JsonObject } from '../model/index.ts'
 import { type FieldIndex, fieldOf, propertyAt } from './field-index.ts'
+import { indexesAnnotation } from './kind/index.ts'
 import { toStructuralSchema } from './structural-schema.ts'
 
 /** A kind as a CustomResourceDefinition. */
@@ -17,9 +18,6 @@ interface VersionOfModel {
   readonly deprecated?: string | undefined
   readonly printerColumns: readonly PrinterColumn[]
 }
-
-/** The annotation with the indexes that `selectableFields` cannot declare. */
-const indexesAnnotation = 'setpoint.dev/indexes'
 
 /** Returns a model as a definition of Kubernetes. */
 export function definitionOf(model: Model): Definition {

@@ -208,7 +208,7 @@ export class Definitions {
     }
     const { uid, group, versions, isNamespaced, conversion } = definition
     try {
-      const indexes = readIndexes(definition.object)
+      const indexes = readIndexes(definition)
       const form = hashOf([uid, group, accepted, versions, isNamespaced, conversion, indexes])
       if (runner.serves(form)) return undefined
       await runner.serve(form, await definedModel(definition, accepted, indexes))

@@ -15,6 +15,12 @@ import { definitionShape } from './definition-shape.ts'
 import { beginDeletion } from './deletion.ts'
 import { decodedAs } from './go-shape.ts'
 
+let validation: typeof import('./validation/index.ts') | undefined
+
+async function loadValidation(): Promise<void> {
+  validation = await import('./validation/index.ts')
+}
+
 const rules: KindRules = {
   hasGeneration: true,
   // `ResetObjectMetaForStatus` of the strategy compares the new object with itself.
@@ -30,8 +36,13 @@ const rules: KindRules = {
   takesEffectAtOnce: true,
   deleting: beginDeletion,
   holds: ({ metadata }) => metadata.deletionTimestamp === undefined,
+  prepare: () => (validation === undefined ? loadValidation() : undefined),
   created: completeNew,
   updated: completeChanged,
+  validate(object, previous, _apiVersion, scope) {
+    if (validation === undefined) throw new Error('a definition was validated before its rules were prepared')
+    return validation.validateDefinition(object, previous, scope)
+  },
 }
 
 /** Returns the kind `CustomResourceDefinition`, not served yet. */
