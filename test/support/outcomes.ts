@@ -8,7 +8,7 @@ export interface Outcome {
   /** Of a Status. */
   readonly reason?: unknown
   readonly about?: unknown
-  readonly causes?: readonly unknown[]
+  readonly causes?: unknown
   readonly conflict?: unknown
   readonly warnings?: readonly string[]
   readonly body?: unknown
@@ -21,21 +21,52 @@ export type Side = 'kubernetes' | 'setpoint'
 /** Reduces the responses of one scenario to their outcomes. */
 export class Outcomes {
   readonly #side: Side
+  readonly #isExact: boolean
   /** Objects since their first apply. */
   readonly #applied = new Set<string>()
 
-  constructor(side: Side) {
+  /** @param isExact for definitions and their objects, where Kubernetes decides: the fields of all causes, and deletions */
+  constructor(side: Side, isExact = false) {
     this.#side = side
+    this.#isExact = isExact
   }
 
   of(request: Request, { status, warnings, body, events }: Response): Outcome {
-    if (isFields(body) && body.kind === 'Status' && body.status === 'Failure') return failure(status, body)
+    if (isFields(body) && body.kind === 'Status' && body.status === 'Failure')
+      return this.#failure(status, body, warnings)
     if (request.headers?.['content-type'] === 'application/apply-patch+yaml' && isFields(body))
       this.#applied.add(keyOf(body))
-    const shown = { status, ...(warnings && { warnings: warnings.flatMap(textsOf) }) }
+    const shown = { status, ...(warnings && { warnings: textsOf(warnings) }) }
     if (events !== undefined) return { ...shown, events: events.map(event => this.#comparable(event)) }
-    if (request.method === 'DELETE') return { ...shown, body: this.#deleted(body) }
+    if (request.method === 'DELETE' && !this.#isExact) return { ...shown, body: this.#deleted(body) }
     return { ...shown, body: this.#comparable(body) }
+  }
+
+  #failure(status: number, body: Fields, warnings: readonly string[] | undefined): Outcome {
+    const { group, kind, name, causes = [] } = fieldsOf(body.details ?? {})
+    const all = arrayOf(causes).map(fieldsOf)
+    const isConflict = all.some(cause => cause.reason === 'FieldManagerConflict')
+    const shown = all
+      .filter(cause => isConflict || isAboutField(cause, !isBuiltInGroup(group), this.#isExact))
+      .map(({ reason, field, message }) => ({
+        reason,
+        field: field === '<nil>' ? '' : field,
+        ...(isConflict && { message }),
+      }))
+    return {
+      status,
+      reason: body.reason,
+      ...(this.#isExact && warnings && { warnings: textsOf(warnings) }),
+      ...(status !== 405 && {
+        about: {
+          group: group || undefined,
+          kind: status === 409 ? undefined : kind,
+          name: name || undefined,
+        },
+      }),
+      causes: sorted(this.#isExact ? distinct(shown) : shown),
+      ...(isConflict && { conflict: String(body.message).split('\n').toSorted() }),
+    }
   }
 
   /** A removed object of a custom kind is a Status in Kubernetes, and the object in Setpoint. */
@@ -52,6 +83,7 @@ export class Outcomes {
   #comparable(value: unknown): unknown {
     if (Array.isArray(value)) return value.map(item => this.#comparable(item))
     if (!isFields(value)) return value
+    if (this.#isExact && isCondition(value)) return { ...value, message: '' }
     const entries = Object.entries(ofItems(value)).map(([key, part]) => [key, this.#comparable(part)])
     const fields: Fields = Object.fromEntries(entries)
     if (!isFields(fields.metadata)) return fields
@@ -62,7 +94,9 @@ export class Outcomes {
     }
     const isTracked = this.#side === 'setpoint' || this.#applied.has(keyOf(fields))
     const managed =
-      isTracked && managedFields !== undefined ? { managedFields: sorted(timeless(managedFields)) } : {}
+      isTracked && managedFields !== undefined
+        ? { managedFields: sorted(timeless(byClients(managedFields))) }
+        : {}
     const { status, ...content } = isBuiltIn(fields) ? fieldsOf(full(fields)) : fields
     const compared = {
       ...content,
@@ -143,29 +177,26 @@ function keyOf({ kind, metadata }: Fields): string {
   return `${kind} ${nameOf({ metadata })}`
 }
 
-function failure(status: number, body: Fields): Outcome {
-  const { group, kind, name, causes = [] } = fieldsOf(body.details ?? {})
-  const all = arrayOf(causes).map(fieldsOf)
-  const isConflict = all.some(cause => cause.reason === 'FieldManagerConflict')
-  return {
-    status,
-    reason: body.reason,
-    ...(status !== 405 && {
-      about: { group: group || undefined, kind: status === 409 ? undefined : kind, name: name || undefined },
-    }),
-    causes: all
-      .filter(
-        ({ field }) =>
-          isConflict || (!isBuiltInGroup(group) && /^(?!metadata|<nil>$|patch$)./.test(String(field ?? ''))),
-      )
-      .map(({ reason, field, message }) => ({
-        reason,
-        field: field === '<nil>' ? '' : field,
-        ...(isConflict && { message }),
-      }))
-      .toSorted((a, b) => (canonical(a) < canonical(b) ? -1 : 1)),
-    ...(isConflict && { conflict: String(body.message).split('\n').toSorted() }),
-  }
+/** Returns true for a cause about something that a client has sent, rather than about what was not checked. */
+function isAboutField({ field, message }: Fields, isOfCustomKind: boolean, isExact: boolean): boolean {
+  if (isExact) return field !== 'patch' && !String(message).includes('some validation rules were not checked')
+  return isOfCustomKind && /^(?!metadata|<nil>$|patch$)./.test(String(field ?? ''))
+}
+
+/** kube-apiserver reports some violations twice. */
+function distinct(causes: readonly object[]): unknown[] {
+  return [...new Map(causes.map(cause => [canonical(cause), cause])).values()]
+}
+
+function isCondition({ type, status, message }: Fields): boolean {
+  return typeof type === 'string' && typeof status === 'string' && message !== undefined
+}
+
+/** Without the fields of servers, which write the status of definitions at different times. */
+function byClients(managedFields: unknown): unknown {
+  return Array.isArray(managedFields)
+    ? managedFields.filter(({ manager }) => manager !== 'kube-apiserver' && manager !== 'setpoint')
+    : managedFields
 }
 
 function isBuiltInGroup(group: unknown): boolean {
@@ -191,9 +222,10 @@ function timeless(managedFields: unknown): unknown {
     : managedFields
 }
 
-/** Splits a Warning header into its texts. */
-function textsOf(header: string): string[] {
-  return [...header.matchAll(/299 \S+ "((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) =>
-    text.replaceAll('\\', ''),
-  )
+/** Returns the texts of Warning headers, in an order of their own. */
+function textsOf(headers: readonly string[]): string[] {
+  return headers
+    .flatMap(header => [...header.matchAll(/299 \S+ "((?:[^"\\]|\\.)*)"/g)])
+    .map(([, text = '']) => text.replaceAll('\\', ''))
+    .toSorted()
 }

@@ -2,13 +2,15 @@ import { readFileSync } from 'node:fs'
 import { linkedSignal } from '@setpoint/controller-runtime'
 import {
   type Exchange,
+  isRemoval,
+  keptOf,
   Normaliser,
   type Request,
   type Response,
   Saved,
+  settle,
   userAgent,
 } from '../fixtures/kube-apiserver/record/exchange.js'
-import { isFields } from './json.ts'
 
 /** Recorded exchanges with a real kube-apiserver. See `test/fixtures/kube-apiserver/README.md`. */
 
@@ -33,16 +35,36 @@ export function readRecording(topic: string): readonly Scenario[] {
 export class Replay {
   readonly #url: string
   readonly #tokenOf: (user: string) => string
-  readonly #saved = new Saved()
-  readonly #normaliser = new Normaliser()
+  readonly #given: Readonly<Record<string, string>>
+  readonly #saved: Saved
+  readonly #normaliser: Normaliser
+  #patienceMs = patienceMs
 
-  constructor(url: string, tokenOf: (user: string) => string) {
+  constructor(url: string, tokenOf: (user: string) => string, given: Readonly<Record<string, string>> = {}) {
     this.#url = url
     this.#tokenOf = tokenOf
+    this.#given = given
+    this.#saved = new Saved(given)
+    this.#normaliser = new Normaliser(given)
   }
 
   async send(recorded: Request): Promise<Response> {
-    const { method, path, user = 'admin', headers = {}, body, events } = this.#saved.fill(recorded)
+    const request = this.#saved.fill(recorded)
+    const answer = await settle(request, () => this.#ask(request), this.#patienceMs)
+    // The rest of the scenario cannot be as recorded, so it need not be waited for.
+    if (!answer.isSettled) this.#patienceMs = 0
+    const { status, bodies, warning } = answer
+    this.#saved.keep(recorded, bodies[0])
+    const normaliser = isRemoval(request, bodies) ? new Normaliser(this.#given) : this.#normaliser
+    const normal = bodies.map(each => keptOf(recorded, normaliser.normalise(each)))
+    return {
+      status,
+      ...(warning !== null && { warnings: [warning] }),
+      ...(request.events === undefined || status !== 200 ? { body: normal[0] } : { events: normal }),
+    }
+  }
+
+  async #ask({ method, path, user = 'admin', headers = {}, body, events }: Request) {
     const stop = linkedSignal(AbortSignal.timeout(patienceMs))
     const response = await fetch(`${this.#url}${path}`, {
       method,
@@ -62,17 +84,7 @@ export class Replay {
         ? [await response.text()]
         : await linesOf(response, events).finally(() => stop.abort())
     const bodies = lines.map(parse)
-    this.#saved.keep(recorded, bodies[0])
-    // The version of a removal is not that of an object: Kubernetes does not send it.
-    const isRemoval = method === 'DELETE' && !bodies.some(isTerminating)
-    const normaliser = isRemoval ? new Normaliser() : this.#normaliser
-    const normal = bodies.map(each => normaliser.normalise(each))
-    const warning = response.headers.get('warning')
-    return {
-      status: response.status,
-      ...(warning !== null && { warnings: [warning] }),
-      ...(events === undefined || response.status !== 200 ? { body: normal[0] } : { events: normal }),
-    }
+    return { status: response.status, bodies, body: bodies[0], warning: response.headers.get('warning') }
   }
 }
 
@@ -91,10 +103,6 @@ async function linesOf(response: globalThis.Response, count: number): Promise<st
     // The difference shows what is missing.
   }
   return text.trim().split('\n').slice(0, count)
-}
-
-function isTerminating(body: unknown): boolean {
-  return isFields(body) && isFields(body.metadata) && body.metadata.deletionTimestamp !== undefined
 }
 
 function parse(text: string): unknown {

@@ -45,6 +45,11 @@ export class Users<Name extends string> {
     await writeFile(this.path, JSON.stringify(entries), { mode: 0o600 })
   }
 
+  /** Returns true for the name of one of the users. */
+  has(name: string): name is Name {
+    return Object.hasOwn(this.#groups, name)
+  }
+
   tokenOf(name: Name): string {
     return this.#tokens.get(name) ?? ''
   }
