@@ -19,7 +19,7 @@ const long = [
   'test/collector.test.ts',
   'test/controllers{,-token}.test.ts',
   'test/create-plugin.test.ts',
-  'test/definitions-kubernetes.test.ts',
+  'test/definitions-{kubernetes,servers}.test.ts',
   'test/docs{,-blocks}.test.ts',
   'test/etcd-certificates.test.ts',
   'test/fairness.test.ts',

@@ -197,7 +197,7 @@ export function readObject(value: unknown): ApiObject {
     uid: textOf(meta.uid),
     version: textOf(meta.version),
     resourceVersion: textOf(meta.resourceVersion),
-    generation: isBuiltIn(raw) ? noGeneration(meta) : numberOf(meta.generation),
+    generation: hasGeneration(raw) ? numberOf(meta.generation) : noGeneration(meta),
     creationTimestamp: textOf(meta.creationTimestamp),
     deletionTimestamp: optionalText(meta.deletionTimestamp),
     finalizers: arrayOf(meta.finalizers ?? []).map(textOf),
@@ -219,6 +219,11 @@ export function readObject(value: unknown): ApiObject {
 /** Returns true for an object or a list of one of Kubernetes' own kinds. */
 export function isBuiltIn({ apiVersion }: Fields): boolean {
   return apiVersion === 'v1' || /\.k8s\.io\/[^/]+$/.test(String(apiVersion))
+}
+
+/** Of the built-in kinds, those that declare something have a generation. */
+function hasGeneration(object: Fields): boolean {
+  return !isBuiltIn(object) || /^(apiextensions|admissionregistration)\./.test(String(object.apiVersion))
 }
 
 function noGeneration({ name, generation }: Fields): number {

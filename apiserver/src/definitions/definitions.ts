@@ -101,14 +101,18 @@ export class Definitions {
   }
 
   /**
-   * Resolves when this server serves every kind that was established before the call.
+   * Resolves when this server serves the kind of a definition as any server did before the call, and when nothing more can be
+   * done for it now. Definitions do not wait for each other.
+   * @param name default: all definitions
    * @throws ApiError 503 if the definitions cannot be read now
    */
-  async settled(): Promise<void> {
+  async settled(name?: string): Promise<void> {
     await this.#parts.gate.pass()
+    const work = name === undefined ? this.#idle() : this.#entered.get(name)?.working
+    if (work === undefined) return
     const timer = new AbortController()
     const limit = sleep(this.#clock, definitionsDefaults.settleMs, timer.signal).catch(() => {})
-    await Promise.race([this.#idle(), limit])
+    await Promise.race([work, limit])
     timer.abort()
   }
 

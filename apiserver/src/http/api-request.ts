@@ -70,6 +70,8 @@ export interface ApiResponse {
   readonly headers: Readonly<Record<string, string | string[]>>
   /** The body, as one buffer or as parts in order. */
   readonly body: Buffer | readonly Buffer[]
+  /** The name of the object that the request has created. */
+  readonly created?: string
   /** Must be called once the body has been sent or dropped. */
   readonly release?: () => void
 }

@@ -5,8 +5,12 @@ import type { RequestInfo } from './request-info.ts'
 export interface FreshKinds {
   /** The kind of these objects. */
   readonly kind: ServedModel
-  /** Resolves when this server serves every kind that any server served before the call. @throws ApiError 503 */
-  settled(): Promise<void>
+  /**
+   * Resolves when this server serves what any server served before the call.
+   * @param name of the object that the kind comes from: `<plural>.<group>`. Default: all of them
+   * @throws ApiError 503
+   */
+  settled(name?: string): Promise<void>
 }
 
 /**
@@ -18,8 +22,13 @@ export function readFresh(
   kinds: FreshKinds | undefined,
 ): RequestInfo | Promise<RequestInfo> {
   const info = read()
-  if (kinds === undefined || info.served !== undefined || typeof info.target === 'string') return info
+  if (kinds === undefined || typeof info.target === 'string' || isReady(info.served)) return info
+  const { group, plural } = info.target
   // Every group of a definition has a dot.
-  if (!info.target.group.includes('.')) return info
-  return kinds.settled().then(read)
+  return group.includes('.') ? kinds.settled(`${plural}.${group}`).then(read) : info
+}
+
+function isReady(served: ServedModel | undefined): boolean {
+  if (served === undefined) return false
+  return served.defined === undefined || served.phase.name === 'Started'
 }

@@ -159,7 +159,7 @@ export class ResourceApi {
     const version = served.versionAt(request.path)
     const response = await this.#respond(served, version, request)
     if (served.rules?.takesEffectAtOnce && request.method !== 'GET' && request.method !== 'HEAD')
-      await this.#takeEffect(served)
+      await this.#takeEffect(served, request.path.name ?? response.created)
     return version.warning === undefined ? response : withWarning(response, version.warning)
   }
 
@@ -267,11 +267,15 @@ export class ResourceApi {
     this.cacheOf(served)
   }
 
-  /** Waits until the cache has the writes that have been acknowledged. @throws ApiError 504 */
-  async #takeEffect(served: ServedModel): Promise<void> {
+  /**
+   * Waits until the cache has the writes that have been acknowledged.
+   * @param name of the object that was written; undefined for a collection
+   * @throws ApiError 504
+   */
+  async #takeEffect(served: ServedModel, name: string | undefined): Promise<void> {
     const { title } = served
     try {
-      await (served === this.definitions?.kind ? this.definitions.settled() : this.#gate.pass())
+      await (served === this.definitions?.kind ? this.definitions.settled(name) : this.#gate.pass())
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
       const message = `the change of ${title} is stored, but not in force on this server yet: ${error.message}`
@@ -292,7 +296,7 @@ export class ResourceApi {
     const collection = path.namespace === undefined ? '' : `namespaces/${path.namespace}/`
     const name = nameOfKey(result.key)
     const location = `${this.#basePath}/${root}/${version.apiVersion}/${collection}${served.model.plural}/${name}`
-    return written(request, 201, result, { location })
+    return { ...written(request, 201, result, { location }), created: name }
   }
 
   async #get(
