@@ -16,14 +16,14 @@ const itemsPerTurn = 16_384
  */
 export function plainList({
   apiVersion,
-  kind,
+  listKind,
   isHub,
   isBuiltIn,
   wirePrefix,
-}: Pick<ServedVersion, 'apiVersion' | 'kind' | 'isHub' | 'isBuiltIn' | 'wirePrefix'>): ListForm {
+}: Pick<ServedVersion, 'apiVersion' | 'listKind' | 'isHub' | 'isBuiltIn' | 'wirePrefix'>): ListForm {
   // Conversions may be slow.
   const form = {
-    head: { apiVersion, kind: `${kind}List` },
+    head: { apiVersion, kind: listKind },
     fields: {},
     itemsField: 'items',
     isQuick: isHub,

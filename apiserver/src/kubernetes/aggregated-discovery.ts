@@ -12,6 +12,7 @@ export interface PlainResource {
   readonly verbs: readonly string[]
   readonly shortNames?: readonly string[]
   readonly categories?: readonly string[]
+  readonly storageVersionHash?: string
 }
 
 /** A group with the resources of each of its versions, the preferred version first. */

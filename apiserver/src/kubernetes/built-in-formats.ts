@@ -3,12 +3,25 @@ import type { KindName, PatchKeywords } from './types/built-in-types.ts'
 
 export type { KindName, PatchKeywords } from './types/built-in-types.ts'
 
-/**
- * Returns true for the groups of the built-in kinds, which take protobuf and strategic merge patches. No plugin has kinds in
- * them.
- */
+/** The groups of the built-in kinds. Others of `k8s.io`, such as `gateway.networking.k8s.io`, come with definitions. */
+const builtInGroups: ReadonlySet<string> = new Set(
+  [
+    '',
+    ...[
+      'admissionregistration',
+      'apiextensions',
+      'authentication',
+      'authorization',
+      'coordination',
+      'events',
+    ],
+    'rbac.authorization',
+  ].map(name => (name === '' ? name : `${name}.k8s.io`)),
+)
+
+/** Returns true for the groups of the built-in kinds, which take protobuf and strategic merge patches. */
 export function isKubernetesGroup(group: string): boolean {
-  return group === '' || group.endsWith('.k8s.io')
+  return builtInGroups.has(group)
 }
 
 /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { compareApiVersions } from '@setpoint/controller-runtime/api'
+import { compareApiVersions, type Model } from '@setpoint/controller-runtime/api'
 import { compareUnits, type ModelRegistry, reviewPathOf, type ServedModel } from '../model/index.ts'
 import {
   type AggregatedVersion,
@@ -187,18 +187,29 @@ function groupVersionOf(group: string, version: string): string {
   return group === '' ? version : `${group}/${version}`
 }
 
+/** In the order of Kubernetes. */
+const definedVerbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch']
+
+/** The hash of the version that objects are stored in (`k8s.io/apiserver/pkg/endpoints/discovery`, `StorageVersionHash`). */
+function storageVersionHash({ group, version, kind }: Model): string {
+  const hash = createHash('sha256').update(`${group}/${version}/${kind}`).digest()
+  return hash.subarray(0, 8).toString('base64')
+}
+
 function describeModel({ model, rules, defined }: ServedModel, version: string): PlainResource[] {
   const { plural, singular, kind, subresources, shortNames, categories, scope } = model
   const { hasStatus, scale } = defined?.versions.get(version) ?? { hasStatus: subresources.status }
   const namespaced = scope === 'Namespaced'
   const isLasting = rules?.checkDeletion !== undefined
   const verbs = isLasting ? objectVerbs.filter(verb => verb !== 'deletecollection') : objectVerbs
+  const hash = defined && storageVersionHash(model)
   const resource = {
     name: plural,
     singularName: singular,
     namespaced,
     kind,
-    verbs,
+    verbs: defined === undefined ? verbs : definedVerbs,
+    ...(hash !== undefined && { storageVersionHash: hash }),
     ...(shortNames.length > 0 && { shortNames }),
     ...(categories.length > 0 && { categories }),
   }

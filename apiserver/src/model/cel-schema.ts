@@ -4,7 +4,16 @@
  */
 
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { type CelType, type CelValue, celName, Duration, dyn, listOf, markDistinct, Timestamp } from './cel/index.ts'
+import {
+  type CelType,
+  type CelValue,
+  celName,
+  Duration,
+  dyn,
+  listOf,
+  markDistinct,
+  Timestamp,
+} from './cel/index.ts'
 import type { JsonObject } from './json-value.ts'
 import { keysOf } from './schema-extensions.ts'
 

@@ -51,6 +51,8 @@ export interface KindRules {
    * @throws ApiError 403, 404
    */
   admit?(object: BareObject, previous: BareObject | undefined, user: UserInfo): void
+  /** Set if a replacement must name the version that it replaces (`AllowUnconditionalUpdate`). */
+  readonly needsVersion?: true
   /** Set if a response to a write must wait until this server's cache has the write, because the server acts on the cache. */
   readonly takesEffectAtOnce?: true
   /** For kinds with objects that always exist. Their collections cannot be deleted. @throws ApiError 403 for such an object */

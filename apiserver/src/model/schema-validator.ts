@@ -1,6 +1,7 @@
 import { type ContentSchema, ModelError } from '@setpoint/controller-runtime/api'
 import type { Ajv, ValidateFunction } from 'ajv'
 import { changedViolations } from './changed-violations.ts'
+import { formatPath } from './field-path.ts'
 import { cloneJson, type JsonObject } from './json-value.ts'
 import { withKubernetesFormats } from './kubernetes-schema.ts'
 import type { ObjectRules, SchemaSubject } from './object-rules.ts'
@@ -9,7 +10,13 @@ import { collectErrors, createCompiler, PatternStepsError, runCheck } from './sc
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { toJsonSchema } from './schema-dialect.ts'
 import { SchemaError } from './schema-error.ts'
-import { allowsAnything, findUnknownFields, withoutUnknownFields } from './unknown-fields.ts'
+import {
+  allowsAnything,
+  findUnknownFields,
+  prunedFields,
+  withoutFields,
+  withoutUnknownFields,
+} from './unknown-fields.ts'
 import {
   showType,
   tooManySteps,
@@ -133,6 +140,8 @@ export function compileSchemas(
       return completed
     },
     unknownFields(object) {
+      if (whole !== undefined)
+        return prunedFields(root, object, schemaDefaults.maxUnknownFields).map(formatPath)
       const found: string[] = []
       for (const field of fields)
         found.push(
@@ -146,7 +155,12 @@ export function compileSchemas(
       return found
     },
     prunes,
-    prune: object => (prunes ? withoutUnknownFields(schema, object, knows) : object),
+    prune(object) {
+      if (!prunes) return object
+      return whole === undefined
+        ? withoutUnknownFields(schema, object)
+        : withoutFields(object, prunedFields(root, object, Number.POSITIVE_INFINITY))
+    },
   }
 }
 

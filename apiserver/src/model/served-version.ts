@@ -39,6 +39,8 @@ export class ServedVersion {
   /** `<group>/<name>` */
   readonly apiVersion: string
   readonly kind: string
+  /** The kind of lists. */
+  readonly listKind: string
   readonly isHub: boolean
   /** True for a version of a built-in kind. Its schema declares all fields, and bodies may omit apiVersion and kind. */
   readonly isBuiltIn: boolean
@@ -72,6 +74,7 @@ export class ServedVersion {
     this.group = apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : ''
     this.apiVersion = apiVersion
     this.kind = model.kind
+    this.listKind = defined?.listKind ?? `${model.kind}List`
     this.isHub = declared === undefined
     this.isBuiltIn = isBuiltIn
     this.defined = defined?.versions.get(name)

@@ -18,29 +18,79 @@ export function findUnknownFields(schema: unknown, value: unknown, path: FieldPa
  * Returns an object without the unknown fields in its content, or the object itself if it has none. Copies what it
  * changes.
  * @param schema the schemas of the fields besides apiVersion, kind and metadata
- * @param knows returns true for a field that the object may have beside those
  */
-export function withoutUnknownFields<T extends SchemaSubject>(
-  schema: ContentSchema,
-  object: T,
-  knows: (field: string) => boolean,
-): T {
+export function withoutUnknownFields<T extends SchemaSubject>(schema: ContentSchema, object: T): T {
   const unknown: FieldPath[] = []
   for (const field of Object.keys(object)) {
     if (Object.hasOwn(schema, field))
       visit(withBranches([schema[field]]), object[field], [field], path => unknown.push(path) > 0)
-    else if (!resourceFields.has(field) && !knows(field)) unknown.push([field])
+    else if (!resourceFields.has(field)) unknown.push([field])
   }
-  if (unknown.length === 0) return object
-  const kept = structuredClone(object)
-  for (const path of unknown) removeField(kept, path)
-  return kept
+  return withoutFields(object, unknown)
 }
 
 function removeField(object: object, path: FieldPath): void {
   let parent: object = object
   for (const step of path.slice(0, -1)) parent = Reflect.get(parent, step)
   Reflect.deleteProperty(parent, path.at(-1) ?? '')
+}
+
+/**
+ * Returns the paths of the fields that Kubernetes prunes from an object (`structural-schema/pruning`): an object has only the
+ * fields that its schema declares, and nothing is declared where there is no schema.
+ * @param root the schema of the whole object
+ */
+export function prunedFields(root: JsonObject, object: SchemaSubject, limit: number): FieldPath[] {
+  const found: FieldPath[] = []
+  if (limit > 0) visitStructural(root, object, [], true, path => found.push(path) < limit)
+  return found
+}
+
+/** @param isResource true for an object of the API, which has the fields of every one */
+function visitStructural(
+  schema: JsonObject | undefined,
+  value: unknown,
+  path: FieldPath,
+  isResource: boolean,
+  report: (field: FieldPath) => boolean,
+): boolean {
+  const { properties, additionalProperties, items } = schema ?? {}
+  const schemaOf = (part: unknown) => (isRecord(part) ? part : undefined)
+  const goOn = (part: unknown, item: unknown, step: string | number) => {
+    const next = schemaOf(part)
+    return visitStructural(next, item, [...path, step], next?.[embeddedResource] === true, report)
+  }
+  const preserves = schema?.['x-kubernetes-preserve-unknown-fields'] === true
+  if (Array.isArray(value)) {
+    if (preserves && items === undefined) return true
+    return value.every((item, at) => !isNested(item) || goOn(items, item, at))
+  }
+  if (!isRecord(value)) return true
+  return Object.keys(value).every(name => {
+    const item = value[name]
+    if (isResource && resourceFields.has(name))
+      return name !== 'metadata' || path.length === 0 || reportUnknownMeta(item, [...path, name], report)
+    if (isRecord(properties) && Object.hasOwn(properties, name))
+      return !isNested(item) || goOn(properties[name], item, name)
+    // True allows any value, but declares nothing inside of it.
+    if (additionalProperties !== undefined && additionalProperties !== false)
+      return (
+        !isNested(item) ||
+        (preserves && additionalProperties === true) ||
+        goOn(additionalProperties, item, name)
+      )
+    return preserves || report([...path, name])
+  })
+}
+
+const embeddedResource = 'x-kubernetes-embedded-resource'
+
+/** Returns an object without the fields at some paths, or the object itself without any. Copies what it changes. */
+export function withoutFields<T extends SchemaSubject>(object: T, paths: readonly FieldPath[]): T {
+  if (paths.length === 0) return object
+  const kept = structuredClone(object)
+  for (const path of paths) removeField(kept, path)
+  return kept
 }
 
 /** Reports unknown fields until `report` returns false. Returns false then, too. */
@@ -59,7 +109,7 @@ function visit(
     return true
   }
   if (!isRecord(value)) return true
-  const isResource = schemas.some(schema => schema['x-kubernetes-embedded-resource'] === true)
+  const isResource = schemas.some(schema => schema[embeddedResource] === true)
   const closed = schemas.some(schema => isRecord(schema.properties)) && !schemas.some(allowsAnything)
   for (const name of Object.keys(value)) {
     const item = value[name]
@@ -70,9 +120,8 @@ function visit(
     }
     if (applying.length > 0) {
       if (isNested(item) && !visit(withBranches(applying), item, [...path, name], report)) return false
-    } else if (isResource && resourceFields.has(name)) {
-      if (name === 'metadata' && !reportUnknownMeta(item, [...path, name], report)) return false
-    } else if (closed && !report([...path, name])) return false
+    } else if (isResource && resourceFields.has(name)) continue
+    else if (closed && !report([...path, name])) return false
   }
   return true
 }

@@ -67,7 +67,7 @@ export function nameOf({ version }: KindVersion): string {
 }
 
 export function listNameOf({ version }: KindVersion): string {
-  return kindName(version.apiVersion, `${version.kind}List`)
+  return kindName(version.apiVersion, version.listKind)
 }
 
 function objectSchema(of: KindVersion, content: Readonly<Record<string, JsonObject>>): JsonObject {
@@ -80,7 +80,7 @@ function objectSchema(of: KindVersion, content: Readonly<Record<string, JsonObje
   }
   const described = Object.entries(content).map(([field, schema]) => {
     const { [field]: description } = descriptions
-    return [field, { description, ...schema }] as const
+    return [field, of.version.defined === undefined ? { description, ...schema } : schema] as const
   })
   return {
     type: 'object',
@@ -124,7 +124,7 @@ function listSchema(of: KindVersion): JsonObject {
   return {
     type: 'object',
     description: `Objects of the kind ${name}, all from one state of the store. A list with limit has no fields about pages.`,
-    required: ['apiVersion', 'kind', 'metadata', 'items'],
+    required: of.version.defined === undefined ? ['apiVersion', 'kind', 'metadata', 'items'] : ['items'],
     properties: {
       apiVersion,
       kind,
@@ -136,7 +136,7 @@ function listSchema(of: KindVersion): JsonObject {
         items: refTo('schemas', nameOf(of)),
       },
     },
-    'x-kubernetes-group-version-kind': [{ group, kind: `${name}List`, version }],
+    'x-kubernetes-group-version-kind': [{ group, kind: of.version.listKind, version }],
   }
 }
 

@@ -79,8 +79,8 @@ export function checkPatchedMeta(
 
 /** @throws ApiError 422 for a replacement without a version */
 export function checkReplacedMeta(served: ServedModel, key: ObjectKey, meta: ClientMeta): void {
-  if (served.defined !== undefined && isNoVersion(meta.resourceVersion ?? meta.version))
-    throw versionMissing(served, key)
+  const isNeeded = served.defined !== undefined || served.rules?.needsVersion
+  if (isNeeded && isNoVersion(meta.resourceVersion ?? meta.version)) throw versionMissing(served, key)
 }
 
 function isNoVersion(version: unknown): boolean {

@@ -47,9 +47,8 @@ export function readClientObject(
   const { dropsNulls = isOfKubernetes, fieldValidation = 'Ignore' } = options
   const unknown = fieldValidation === 'Ignore' ? [] : unknownFieldsOf(schemas, content)
   const sent = patched === undefined ? unknown : newUnknownFields(unknown, content, patched)
-  const isQuiet = version.defined !== undefined
   const warnings = [
-    ...warningsOfFields([...notes.unknownFields, ...sent], options, isQuiet),
+    ...warningsOfFields([...notes.unknownFields, ...sent], options, isOfKubernetes),
     ...notes.warnings,
   ]
   const kept = schemas.prune(content)

@@ -98,9 +98,9 @@ export function invalid(served: ServedModel, name: string, causes: Causes): ApiE
   return new ApiError('Invalid', message, { group, kind, name: shownName, causes: [...reported] })
 }
 
-export function definitionEnding(served: ServedModel): ApiError {
+export function definitionEnding(served: ServedModel, key: ObjectKey): ApiError {
   const message = `${served.title} is forbidden: create not allowed while custom resource definition is terminating`
-  return new ApiError('Forbidden', message, detailsOf(served))
+  return new ApiError('Forbidden', message, detailsOf(served, key))
 }
 
 /** Returns a cause about metadata with the field that Kubernetes names. */

@@ -365,7 +365,7 @@ export class Registry {
 
   #managedWrite(served: ServedModel, scope: Scope, options: WriteOptions): ManagedWrite {
     const { version = served.hub } = options
-    const manager = options.manager?.() ?? options.plugin ?? 'unknown'
+    const manager = options.manager?.() ?? options.plugin ?? (options.isService ? 'setpoint' : 'unknown')
     return { served, version, scope, manager, now: this.#clock.now() }
   }
 

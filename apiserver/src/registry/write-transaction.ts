@@ -163,8 +163,8 @@ export class WriteTransactions {
 }
 
 /** @throws ApiError 403 for a new object of a definition that is being deleted */
-function checkEnding({ served, previous }: Write, inForce: InForce | undefined): void {
-  if (previous === undefined && inForce?.isEnding) throw definitionEnding(served)
+function checkEnding({ served, key, previous }: Write, inForce: InForce | undefined): void {
+  if (previous === undefined && inForce?.isEnding) throw definitionEnding(served, key)
 }
 
 /** The operations of a write: the object, then the reservations that it takes, then those that it releases. */

@@ -34,6 +34,7 @@ const rules: KindRules = {
     },
   ],
   takesEffectAtOnce: true,
+  needsVersion: true,
   deleting: beginDeletion,
   holds: ({ metadata }) => metadata.deletionTimestamp === undefined,
   prepare: () => (validation === undefined ? loadValidation() : undefined),

@@ -14,9 +14,13 @@ const pending = {
 /** Marks a definition whose deletion starts: it stays until its objects are gone (`customresourcedefinition/etcd.go`). */
 export function beginDeletion(draft: BareObject): void {
   const { metadata } = draft
-  const { finalizers = [], deletionTimestamp = '' } = metadata
-  if (!finalizers.includes(cleanupFinalizer))
-    draft.metadata = { ...metadata, finalizers: [...finalizers, cleanupFinalizer] }
+  const { finalizers = [], deletionTimestamp = '', generation = 1 } = metadata
+  draft.metadata = {
+    ...metadata,
+    // Unlike other deletions, this one does not count as a change.
+    generation: generation - 1,
+    finalizers: finalizers.includes(cleanupFinalizer) ? finalizers : [...finalizers, cleanupFinalizer],
+  }
   const status = isRecord(draft.status) ? draft.status : {}
   const conditions = Array.isArray(status.conditions) ? status.conditions : []
   const lastTransitionTime = `${deletionTimestamp.slice(0, 19)}Z`
