@@ -20,7 +20,7 @@ const long = [
   'test/controllers{,-token}.test.ts',
   'test/create-plugin.test.ts',
   'test/definitions-{kubernetes,servers}.test.ts',
-  'test/docs{,-blocks}.test.ts',
+  'test/docs{,-blocks,-site}.test.ts',
   'test/etcd-certificates.test.ts',
   'test/fairness.test.ts',
   'test/faults.test.ts',

@@ -1,5 +1,5 @@
 /**
- * Renders dist/sdk-names.md, the reference of every public name of the SDK, from the declarations of the built SDK. Exits
+ * Renders build/sdk-names.md, the reference of every public name of the SDK, from the declarations of the built SDK. Exits
  * with 1 if a name has no docstring.
  *
  *     node scripts/render-sdk.mjs            writes the page
@@ -10,7 +10,7 @@ import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const dist = fileURLToPath(new URL('../controller-runtime/dist/', import.meta.url))
-const page = new URL('../dist/sdk-names.md', import.meta.url)
+const page = new URL('../build/sdk-names.md', import.meta.url)
 
 /**
  * @typedef {{ name: string, folder: string, summary: string, doc: string, code: string }} Declaration
@@ -164,8 +164,9 @@ const without = all.filter(({ doc }) => doc === '').map(({ name }) => name)
 const parts = [
   '# Every public name of the SDK',
   '',
-  'What a plugin may import, by entry and by folder of the sources. The pages in docs/reference/sdk explain how the parts',
-  'work together. `@setpoint/controller-runtime/api` is the folder `api` alone.',
+  'What a plugin may import, by entry and by folder of the sources. The pages of the SDK, from',
+  '[Plugin](../docs/reference/sdk/plugin.md) on, explain how the parts work together. `@setpoint/controller-runtime/api` is',
+  'the folder `api` alone.',
   '',
 ]
 for (const { title, declarations } of entries) {

@@ -47,10 +47,11 @@ test('the documentation index leads to every page', async () => {
   const index = join(root, 'docs', 'README.md')
   const targetsIn = async (page: string) =>
     linksOf(await readFile(page, 'utf8')).map(target => join(dirname(page), target))
-  // The index by symptom has the runbooks.
+  // Runbooks have an index by symptom, and decisions one by area.
   const operations = await targetsIn(join(root, 'docs', 'operations', 'README.md'))
   const runbooks = operations.filter(page => page.startsWith(join(root, 'docs/operations/runbooks/')))
-  const targets = [...(await targetsIn(index)), ...runbooks]
+  const decisions = await targetsIn(join(root, 'docs', 'decisions', 'README.md'))
+  const targets = [...(await targetsIn(index)), ...runbooks, ...decisions]
   const missing = (await pages()).filter(
     page => page !== index && !targets.includes(page) && page.startsWith(join(root, 'docs')),
   )
@@ -308,6 +309,8 @@ async function pages(): Promise<string[]> {
   return [
     'README.md',
     'CHANGELOG.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
     ...docs.filter(file => file.endsWith('.md')).map(file => join('docs', file)),
     'charts/setpoint/README.md',
     ...plugins.map(plugin => join('plugins', plugin, 'README.md')),
