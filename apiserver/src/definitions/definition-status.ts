@@ -30,6 +30,24 @@ export function namingConditions(
   return [names, established]
 }
 
+const approvalAnnotation = 'api-approved.kubernetes.io'
+
+/** Returns the condition of a definition in a group of Kubernetes: whether its community has approved it. */
+export function approvalConditions({ group, object }: StoredDefinition): Condition[] {
+  if (!/(^|\.)(k8s|kubernetes)\.io$/.test(group)) return []
+  const { annotations } = recordOf(recordOf(object.metadata))
+  const { [approvalAnnotation]: approval } = recordOf(annotations)
+  const condition = (status: 'True' | 'False', reason: string, message: string): Condition[] => [
+    { type: 'KubernetesAPIApprovalPolicyConformant', status, reason, message },
+  ]
+  if (typeof approval !== 'string' || approval === '')
+    return condition('False', 'MissingAnnotation', `the annotation ${approvalAnnotation} is missing`)
+  if (approval.startsWith('unapproved'))
+    return condition('False', 'UnapprovedAnnotation', `not approved: ${JSON.stringify(approval)}`)
+  if (URL.canParse(approval)) return condition('True', 'ApprovedAnnotation', `approved in ${approval}`)
+  return condition('False', 'InvalidAnnotation', `the annotation ${approvalAnnotation} is not a URL`)
+}
+
 /** Returns conditions with others in place of those of the same types. The time changes with the status only. */
 export function withConditions(
   before: readonly Fields[],

@@ -13,7 +13,13 @@ import { DefinedKindRunner } from './defined-kind-runner.ts'
 import { definedModel } from './defined-model.ts'
 import { cleanUp, ignoreRaces } from './definition-cleanup.ts'
 import { claimsOf, decideNames, type NameClaims, type NamesDecision } from './definition-names.ts'
-import { indexConditions, namingConditions, statusWith, withConditions } from './definition-status.ts'
+import {
+  approvalConditions,
+  indexConditions,
+  namingConditions,
+  statusWith,
+  withConditions,
+} from './definition-status.ts'
 import { hasCondition, readDefinition, type StoredDefinition } from './stored-definition.ts'
 
 export const definitionsDefaults = Object.freeze({
@@ -243,7 +249,11 @@ export class Definitions {
     const isServed = served !== undefined && problem === undefined
     const next = withConditions(
       conditions,
-      [...namingConditions(decision, { isServed, problem }), ...indexConditions(definition, findings)],
+      [
+        ...approvalConditions(definition),
+        ...namingConditions(decision, { isServed, problem }),
+        ...indexConditions(definition, findings),
+      ],
       this.#clock.now(),
     )
     const status = statusWith(definition, decision, next)
