@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { against } from './against.ts'
 import { applies } from './applies.ts'
 import { creates } from './creates.ts'
+import { definedKinds } from './defined-kinds.ts'
 import { fanout } from './fanout.ts'
 import { latency } from './latency.ts'
 import { queries } from './queries.ts'
@@ -37,6 +38,7 @@ const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   latency,
   selectors,
   rbac,
+  definitions: definedKinds,
   sdk,
 }
 

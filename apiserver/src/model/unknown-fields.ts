@@ -42,46 +42,54 @@ function removeField(object: object, path: FieldPath): void {
  */
 export function prunedFields(root: JsonObject, object: SchemaSubject, limit: number): FieldPath[] {
   const found: FieldPath[] = []
-  if (limit > 0) visitStructural(root, object, [], true, path => found.push(path) < limit)
+  if (limit > 0) visitStructural(root, object, [], true, path => found.push([...path]) < limit)
   return found
 }
 
-/** @param isResource true for an object of the API, which has the fields of every one */
+/**
+ * Every object is walked over when it is read and written, so this allocates nothing for declared fields.
+ * @param path of the value. It changes during the walk
+ * @param isResource true for an object of the API, which has the fields of every one
+ */
 function visitStructural(
-  schema: JsonObject | undefined,
-  value: unknown,
-  path: FieldPath,
+  schema: unknown,
+  value: object,
+  path: (string | number)[],
   isResource: boolean,
   report: (field: FieldPath) => boolean,
 ): boolean {
-  const { properties, additionalProperties, items } = schema ?? {}
-  const schemaOf = (part: unknown) => (isRecord(part) ? part : undefined)
+  const declared = isRecord(schema) ? schema : nothing
+  const preserves = declared['x-kubernetes-preserve-unknown-fields'] === true
   const goOn = (part: unknown, item: unknown, step: string | number) => {
-    const next = schemaOf(part)
-    return visitStructural(next, item, [...path, step], next?.[embeddedResource] === true, report)
+    if (typeof item !== 'object' || item === null) return true
+    path.push(step)
+    const isWhole = isRecord(part) && part[embeddedResource] === true
+    const goesOn = visitStructural(part, item, path, isWhole, report)
+    path.pop()
+    return goesOn
   }
-  const preserves = schema?.['x-kubernetes-preserve-unknown-fields'] === true
   if (Array.isArray(value)) {
-    if (preserves && items === undefined) return true
-    return value.every((item, at) => !isNested(item) || goOn(items, item, at))
+    if (preserves && declared.items === undefined) return true
+    return value.every((item, at) => goOn(declared.items, item, at))
   }
-  if (!isRecord(value)) return true
-  return Object.keys(value).every(name => {
-    const item = value[name]
-    if (isResource && resourceFields.has(name))
-      return name !== 'metadata' || path.length === 0 || reportUnknownMeta(item, [...path, name], report)
-    if (isRecord(properties) && Object.hasOwn(properties, name))
-      return !isNested(item) || goOn(properties[name], item, name)
-    // True allows any value, but declares nothing inside of it.
-    if (additionalProperties !== undefined && additionalProperties !== false)
-      return (
-        !isNested(item) ||
-        (preserves && additionalProperties === true) ||
-        goOn(additionalProperties, item, name)
-      )
-    return preserves || report([...path, name])
-  })
+  const { properties, additionalProperties } = declared
+  const hasOthers = additionalProperties !== undefined && additionalProperties !== false
+  for (const [name, item] of Object.entries(value)) {
+    let goesOn = true
+    if (isResource && resourceFields.has(name)) {
+      if (name === 'metadata' && path.length > 0) goesOn = reportUnknownMeta(item, [...path, name], report)
+    } else if (isRecord(properties) && Object.hasOwn(properties, name))
+      goesOn = goOn(properties[name], item, name)
+    else if (hasOthers) {
+      // True allows any value, but declares nothing inside of it.
+      if (!preserves || additionalProperties !== true) goesOn = goOn(additionalProperties, item, name)
+    } else if (!preserves) goesOn = report([...path, name])
+    if (!goesOn) return false
+  }
+  return true
 }
+
+const nothing: JsonObject = Object.freeze({})
 
 const embeddedResource = 'x-kubernetes-embedded-resource'
 
