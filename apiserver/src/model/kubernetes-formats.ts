@@ -11,7 +11,6 @@ const uuid = (version: string, variant: string) =>
   new RegExp(`^[0-9a-f]{8}-?[0-9a-f]{4}-?${version}-?${variant}-?[0-9a-f]{12}$`, 'i')
 const anyHex = '[0-9a-f]{4}'
 const color = String.raw`\s*(?:0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*`
-const shortName = '[a-z0-9](?:[-a-z0-9]*[a-z0-9])?'
 
 const expressions: Readonly<Record<string, RegExp>> = {
   bsonobjectid: /^[0-9a-fA-F]{24}$/,
@@ -23,8 +22,6 @@ const expressions: Readonly<Record<string, RegExp>> = {
   hexcolor: /^#?(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})$/,
   rgbcolor: new RegExp(String.raw`^rgb\(${color},${color},${color}\)$`),
   byte: /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$/,
-  k8sshortname: new RegExp(`^(?=.{1,63}$)${shortName}$`),
-  k8slongname: new RegExp(`^(?=.{1,253}$)${shortName}(?:\\.${shortName})*$`),
   mac: /^(?:[0-9a-f]{2}(?:(?::[0-9a-f]{2}){5}|(?::[0-9a-f]{2}){7}|(?::[0-9a-f]{2}){19}|(?:-[0-9a-f]{2}){5}|(?:-[0-9a-f]{2}){7}|(?:-[0-9a-f]{2}){19})|[0-9a-f]{4}(?:(?:\.[0-9a-f]{4}){2}|(?:\.[0-9a-f]{4}){3}|(?:\.[0-9a-f]{4}){9}))$/i,
   email: /^(?:.*<)?[^\s@<>"(),:;[\\\]]+@[^\s@<>"(),:;\\]+>?$/,
 }

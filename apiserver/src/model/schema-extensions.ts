@@ -148,6 +148,8 @@ function matching(pattern: string): JsonObject {
   return { type: 'string', [patternKeyword]: new Pattern(pattern) }
 }
 
+/** A condition that always holds: unlike in allOf, the errors are those of the object itself. */
 function addConstraint(result: JsonObject, constraint: JsonObject): void {
-  result.allOf = [...(Array.isArray(result.allOf) ? result.allOf : []), constraint]
+  result.if = {}
+  result.then = constraint
 }

@@ -10,13 +10,7 @@ import { collectErrors, createCompiler, PatternStepsError, runCheck } from './sc
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { toJsonSchema } from './schema-dialect.ts'
 import { SchemaError } from './schema-error.ts'
-import {
-  allowsAnything,
-  findUnknownFields,
-  prunedFields,
-  withoutFields,
-  withoutUnknownFields,
-} from './unknown-fields.ts'
+import { findUnknownFields, prunedFields, withoutFields, withoutUnknownFields } from './unknown-fields.ts'
 import {
   showType,
   tooManySteps,
@@ -40,7 +34,7 @@ let collecting: Ajv | undefined
 
 /** Checks objects against a model's schema. */
 export interface SchemaValidator {
-  /** Returns true if an object may have a field beside apiVersion, kind and metadata. */
+  /** Returns true if a field beside apiVersion, kind and metadata is declared, or `unknownFields` decides about it. */
   knows(field: string): boolean
   /** The rules of `x-kubernetes-validations`; undefined without any. */
   readonly rules: ObjectRules | undefined
@@ -96,8 +90,8 @@ export function compileSchemas(
   const root = { ...whole, properties: schema }
   const fields = Object.keys(schema)
   const draft7 = whole === undefined ? draft7Of(schema) : toDraft7(withKubernetesFormats(whole), 'schema')
-  const keepsUnknown = whole !== undefined && allowsAnything(whole)
-  const knows = (field: string) => keepsUnknown || Object.hasOwn(schema, field)
+  // The unknown fields of a whole object are found together.
+  const knows = (field: string) => whole !== undefined || Object.hasOwn(schema, field)
   let check: ValidateFunction | undefined
   // Compiled at the first violation.
   let collect: ValidateFunction | undefined

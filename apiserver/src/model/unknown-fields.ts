@@ -158,8 +158,7 @@ function isNested(value: unknown): boolean {
   return typeof value === 'object' && value !== null
 }
 
-/** Returns true if an object may have fields that are not declared. */
-export function allowsAnything(schema: JsonObject): boolean {
+function allowsAnything(schema: JsonObject): boolean {
   return schema.additionalProperties !== undefined || schema['x-kubernetes-preserve-unknown-fields'] === true
 }
 

@@ -27,6 +27,7 @@ export function checkTypeMeta(
 ): void {
   const { apiVersion: given, kind: sent } = body
   if (defined === undefined || typeof given !== 'string' || typeof sent !== 'string') return
+  if (given === '' || sent === '') return
   const causes: StatusCause[] = []
   const expect = (field: string, wanted: string, found: string) => {
     if (found !== wanted) causes.push({ reason: 'FieldValueInvalid', field, message: `must be ${wanted}` })

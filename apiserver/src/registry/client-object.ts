@@ -48,7 +48,11 @@ export function readClientObject(
   const unknown = fieldValidation === 'Ignore' ? [] : unknownFieldsOf(schemas, content)
   const sent = patched === undefined ? unknown : newUnknownFields(unknown, content, patched)
   const warnings = [
-    ...warningsOfFields([...notes.unknownFields, ...sent], options, isOfKubernetes),
+    ...warningsOfFields(
+      [...notes.unknownFields, ...sent],
+      options,
+      isOfKubernetes && { isPatch: patched !== undefined },
+    ),
     ...notes.warnings,
   ]
   const kept = schemas.prune(content)

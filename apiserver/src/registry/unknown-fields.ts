@@ -19,13 +19,13 @@ interface FieldFault {
 
 /**
  * Returns a warning for each duplicate and each unknown field, in the order of Kubernetes.
- * @param isQuiet true if the error has only a message, as in Kubernetes
- * @throws ApiError 400 with all of them, under `Strict`
+ * @param asInKubernetes set if the error has only a message, and is about the patch if there is one
+ * @throws ApiError 400 with all of them, under `Strict`; 422 for a patch as in Kubernetes
  */
 export function warningsOfFields(
   unknown: readonly string[],
   { fieldValidation = 'Ignore', duplicates = [] }: Partial<WriteOptions>,
-  isQuiet = false,
+  asInKubernetes: { readonly isPatch: boolean } | false = false,
 ): string[] {
   if (fieldValidation === 'Ignore' || unknown.length + duplicates.length === 0) return []
   const faults: FieldFault[] = [
@@ -38,11 +38,9 @@ export function warningsOfFields(
   ].slice(0, objectLimits.violations)
   const messages = faults.map(({ message }) => message)
   if (fieldValidation === 'Warn') return messages
-  throw new ApiError(
-    'BadRequest',
-    `strict decoding error: ${messages.join(', ')}`,
-    isQuiet ? {} : { causes: faults },
-  )
+  const message = `strict decoding error: ${messages.join(', ')}`
+  if (asInKubernetes === false) throw new ApiError('BadRequest', message, { causes: faults })
+  throw new ApiError(asInKubernetes.isPatch ? 'Invalid' : 'BadRequest', message)
 }
 
 /** Returns the unknown fields of an object that another one does not have, or has with another value. */
