@@ -2,6 +2,7 @@ import { isRecord, type ValidationRule } from '@setpoint/controller-runtime/api'
 import type { FieldPath } from './field-path.ts'
 import type { JsonObject } from './json-value.ts'
 import { SchemaError } from './schema-error.ts'
+import { followPath } from './schema-path.ts'
 
 /** One rule of `x-kubernetes-validations`, read and checked. */
 export interface RuleSpec {
@@ -60,27 +61,7 @@ function readRule(given: unknown, schema: JsonObject, place: string): RuleSpec {
   }
 }
 
-const step = /\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)+)'\]/y
-
-/** Splits a path such as `.limits['max.size']`. As in Kubernetes, it leads to a declared field and not into lists. */
 function readFieldPath(text: string, schema: JsonObject, fail: (why: string) => never): FieldPath {
-  const path: string[] = []
-  let part: unknown = schema
-  step.lastIndex = 0
-  while (step.lastIndex < text.length) {
-    const match = step.exec(text)
-    if (match === null) return fail(`must be a path such as .limits['max.size'], is ${JSON.stringify(text)}`)
-    const name = match[1] ?? (match[2] ?? '').replace(/\\(.)/g, '$1')
-    part = fieldOf(part, name)
-    if (part === undefined) return fail(`leads to ${JSON.stringify(name)}, which the schema does not declare`)
-    path.push(name)
-  }
-  return path
-}
-
-function fieldOf(schema: unknown, name: string): unknown {
-  if (!isRecord(schema)) return undefined
-  const { properties, additionalProperties } = schema
-  if (isRecord(properties) && Object.hasOwn(properties, name)) return properties[name]
-  return isRecord(additionalProperties) ? additionalProperties : undefined
+  const field = followPath(text, schema)
+  return typeof field === 'string' ? fail(field) : field.steps
 }

@@ -130,6 +130,7 @@ function compile(
 ): Program | undefined {
   try {
     const program = compileCel(expression, variables)
+    // Kubernetes refuses a dynamic type, but knows more types: a rule that it accepts must not be refused.
     if (program.type.kind === wanted || program.type.kind === 'dyn') return program
     found.invalid(place, `must evaluate to a ${wanted}, not to a ${program.type.kind}`)
   } catch (error) {

@@ -1,5 +1,5 @@
+import { followPath } from '../../../model/index.ts'
 import type { Findings } from './findings.ts'
-import { followPath } from './schema-path.ts'
 import type { RuleProps, SchemaProps } from './schema-props.ts'
 import { unreadableKeyword } from './structural.ts'
 
@@ -31,7 +31,7 @@ function checkFields(
   if (hasLines(fieldPath)) found.invalid(`${place}.fieldPath`, 'must not have line breaks')
   if (unreadableKeyword(schema) !== undefined) return
   const field = followPath(fieldPath, schema)
-  if (typeof field === 'string') found.invalid(`${place}.fieldPath`, `must be a valid path: it ${field}`)
+  if (typeof field === 'string') found.invalid(`${place}.fieldPath`, field)
 }
 
 function hasLines(text: string): boolean {

@@ -1,12 +1,13 @@
+import { followPath } from '../../../model/index.ts'
 import type { SelectableField } from './definition.ts'
 import type { Findings } from './findings.ts'
-import { followPath } from './schema-path.ts'
 import type { SchemaProps } from './schema-props.ts'
+import { unreadableKeyword } from './structural.ts'
 
 /** The bound of Kubernetes for one version. */
 const maxFields = 8
 
-const scalars: readonly (string | undefined)[] = ['string', 'boolean', 'integer']
+const scalars: readonly unknown[] = ['string', 'boolean', 'integer']
 
 /** Checks that selectable fields are declared scalars outside of the metadata, each once. */
 export function checkSelectableFields(
@@ -15,6 +16,9 @@ export function checkSelectableFields(
   place: string,
   found: Findings,
 ): void {
+  const unreadable = unreadableKeyword(schema)
+  if (unreadable !== undefined)
+    found.invalid(place.replace(/selectableFields$/, 'schema.openAPIV3Schema'), unreadable)
   const distinct = new Set<string>()
   for (const [at, { jsonPath }] of fields.entries()) {
     const of = `${place}[${at}].jsonPath`
@@ -24,7 +28,7 @@ export function checkSelectableFields(
     }
     const field = followPath(jsonPath, schema, { brackets: false })
     if (typeof field === 'string') {
-      found.invalid(of, `is not a valid path: ${field}`)
+      found.invalid(of, field)
       continue
     }
     if (field.steps[0] === 'metadata') found.invalid(of, 'must not point to fields in metadata')

@@ -11,7 +11,6 @@ import type { VersionSchema } from './versions.ts'
 /** Keywords at the root of a schema beside a status subresource. Others would not reach the schema of the status. */
 const besideStatus: ReadonlySet<string> = new Set([
   'description',
-  'type',
   'format',
   'title',
   'maximum',
@@ -58,13 +57,13 @@ export function checkVersionSchema(
   outer.addAll(found)
 }
 
+/** As in Kubernetes, the first keyword that is not allowed is the only violation. The keywords have the order of the Go type. */
 function checkRoot(schema: SchemaProps, place: string, found: Findings): void {
-  const { type } = schema
-  if (type !== undefined && type !== 'object') {
+  const isAllowed = (keyword: string) =>
+    keyword === 'type' ? schema.type === 'object' : besideStatus.has(keyword)
+  const keyword = Object.keys(schema).find(each => !isAllowed(each))
+  if (keyword === 'type')
     found.invalid(`${place}.type`, 'must be object if the subresource status is enabled')
-    return
-  }
-  const keyword = Object.keys(schema).find(each => !besideStatus.has(each))
-  if (keyword !== undefined)
+  else if (keyword !== undefined)
     found.invalid(place, `must not have ${keyword} at the root if the subresource status is enabled`)
 }
