@@ -90,13 +90,14 @@ export function assembleRooms({
   const builtIn = { ...others, all: [...others.all, ...rbac.all, definitionsKind] }
   for (const review of accessReviews(authorizer)) models.addReview(review)
   const quotas = new QuotaBounds(new QuotaUsage({ follower, quotas: builtIn.resourceQuotas, reservedDomain }))
-  const registry = new Registry({
+  const registry: Registry = new Registry({
     storage,
     reservedDomain,
     namespaces: new KnownNamespaces({ kind: builtIn.namespaces, storage, follower }),
     bounds: new BoundedNamespaces({ sources: [quotas, new RoleBounds(authorizer)], follower, gate }),
     catchUp: signal => gate.pass(signal),
     cached: (served, key) => follower.entryOf(served, key),
+    successorOf: served => definitions.successorOf(served),
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const callers = new RouteCallers()

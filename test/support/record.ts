@@ -4,7 +4,7 @@ import {
   type Revision,
   type WatchEvent,
 } from '@setpoint/controller-runtime/api'
-import type { Answer } from './api.ts'
+import { type Answer, isStatus } from './api.ts'
 import { fieldsOf, isFields, textOf } from './json.ts'
 import type { WriteOutcome } from './watch-record/index.ts'
 
@@ -14,7 +14,8 @@ import type { WriteOutcome } from './watch-record/index.ts'
 export async function outcomeOf(send: () => Promise<Answer>): Promise<WriteOutcome> {
   try {
     const { status, body, text } = await send()
-    if (status === 504) return { kind: 'unknown' }
+    // The Status of a deletion does not have its version.
+    if (status === 504 || (status === 200 && isStatus(body))) return { kind: 'unknown' }
     if ((status >= 400 && status < 500) || status === 503) return { kind: 'refused', why: String(status) }
     if (status >= 300) throw new Error(`a write got ${status}: ${text}`)
     const object = objectOf(body)

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { type IndexSpec, multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/api'
 import { compileJsonPath, compileJsonPaths, selectableField } from '@setpoint/controller-runtime/internal'
 import { recordOf } from '../kubernetes/index.ts'
@@ -9,14 +10,27 @@ export function selectableName(path: string): string {
   return path.replace(/^\./, '')
 }
 
-/** Returns the index of a selectable field. As in Kubernetes, an absent field has the value `''`. */
-export function selectableIndex(path: string): IndexSpec {
+/**
+ * Returns the index of a selectable field. As in Kubernetes, an absent field has the value `''`.
+ * @param shape stands for the shape of the objects that are indexed
+ */
+export function selectableIndex(path: string, shape: string): IndexSpec {
   const read = compileJsonPath(path)
-  return selectableField({ name: selectableName(path), indexFunc: object => textOfScalar(read(object)) })()
+  const name = selectableName(path)
+  const spec = selectableField({ name, indexFunc: object => textOfScalar(read(object)) })()
+  return { ...spec, source: sourceOf(path, false, shape) }
 }
 
 /** Returns the index that an entry of the annotation declares. An absent field has no value. */
-export function declaredIndex({ name, path, multi, unique, uniqueWithin, order }: DeclaredIndex): IndexSpec {
+export function declaredIndex(declared: DeclaredIndex, shape: string): IndexSpec {
+  return { ...specOf(declared), source: sourceOf(declared.path, declared.multi, shape) }
+}
+
+function sourceOf(...parts: readonly [path: string, multi: boolean, shape: string]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 8)
+}
+
+function specOf({ name, path, multi, unique, uniqueWithin, order }: DeclaredIndex): IndexSpec {
   const options = { name, unique, order, ...(uniqueWithin !== undefined && { uniqueWithin }) }
   if (!multi) {
     const read = compileJsonPath(path)

@@ -31,6 +31,7 @@ export class DefinedKindRunner {
   #kind: KindRunner | undefined
   /** What the served kind was made of. */
   #form: string | undefined
+  #claiming: Promise<unknown> | undefined
 
   constructor(parts: DefinedKindParts) {
     this.#parts = parts
@@ -64,6 +65,7 @@ export class DefinedKindRunner {
     const next = new KindRunner({ ...environment, served, pluginVersion: undefined, changed })
     const before = this.#kind
     if (before === undefined) models.add(served)
+    else before.served.next = served
     try {
       await next.check()
       await next.build()
@@ -71,6 +73,7 @@ export class DefinedKindRunner {
     } catch (error) {
       next.stop('it could not be built')
       if (before === undefined) models.remove(served)
+      else before.served.next = undefined
       throw error
     }
     this.#kind = next
@@ -88,6 +91,14 @@ export class DefinedKindRunner {
       models.add(before)
       throw error
     }
+  }
+
+  /** Puts the unique indexes and the stored version of the served kind in force again. @throws when stopped */
+  async claimAgain(): Promise<void> {
+    this.#claiming ??= this.#kind?.claimAgain().finally(() => {
+      this.#claiming = undefined
+    })
+    await this.#claiming
   }
 
   /** Serves the kind no longer. Its watches end. */

@@ -23,7 +23,7 @@ export async function definedModel(
   names: DefinitionNames,
   indexes: readonly DeclaredIndex[],
 ): Promise<ServedModel> {
-  const { name, uid, group, versions, isNamespaced } = definition
+  const { name, uid, group, versions, isNamespaced, conversion } = definition
   const hub = versions.find(({ isStorage }) => isStorage) ?? versions[0]
   if (hub === undefined) throw new RangeError(`the definition ${name} has no versions`)
   const others = versions.filter(version => version !== hub)
@@ -36,7 +36,7 @@ export async function definedModel(
     scope: isNamespaced ? 'Namespaced' : 'Cluster',
     schema: contentOf(hub),
     subresources: { status: versions.some(({ hasStatus }) => hasStatus) },
-    indexes: indexesOf(versions, indexes),
+    indexes: indexesOf(versions, indexes, conversion.strategy === 'Webhook' ? hub.name : ''),
     printerColumns: hub.columns,
     prune: true,
     versions: others.map(version => ({
@@ -86,10 +86,20 @@ function definedVersion(
   }
 }
 
-/** Returns the indexes of all versions. A field that is selectable in several of them is one index. */
-function indexesOf(versions: readonly DefinitionVersion[], declared: readonly DeclaredIndex[]): IndexSpec[] {
+/**
+ * Returns the indexes of all versions. A field that is selectable in several of them is one index.
+ * @param shape the version that objects are indexed in, if a webhook gives every version another shape
+ */
+function indexesOf(
+  versions: readonly DefinitionVersion[],
+  declared: readonly DeclaredIndex[],
+  shape: string,
+): IndexSpec[] {
   const paths = new Set(versions.flatMap(({ selectable }) => selectable))
-  return [...[...paths].map(selectableIndex), ...declared.map(declaredIndex)]
+  return [
+    ...[...paths].map(path => selectableIndex(path, shape)),
+    ...declared.map(each => declaredIndex(each, shape)),
+  ]
 }
 
 /** Returns the text of the `Warning` header, as Kubernetes makes it. */

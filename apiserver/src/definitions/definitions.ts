@@ -51,6 +51,8 @@ interface Entered {
   readonly runner: DefinedKindRunner
   /** The definition that `runner` was last given; its uid tells a new one of the same name. */
   uid: string | undefined
+  /** The kind of the definition as it is. Rejects for a schema that cannot be compiled. */
+  compiling: Promise<ServedModel> | undefined
   /** Set while steps are under way. Resolves when they are done. */
   working: Promise<void> | undefined
   /** True if the definition, or what it depends on, has changed since the last step began. */
@@ -122,6 +124,25 @@ export class Definitions {
     timer.abort()
   }
 
+  /**
+   * Returns the kind of a definition that writes depend on, for a write that the record of its kind has refused. Another server
+   * may have put it in force. If this server has served it all along, it is put in force again: another server may have
+   * stopped before it knew of the last change.
+   * @throws ApiError 503 if the definitions cannot be read now
+   */
+  async successorOf(served: ServedModel): Promise<ServedModel | undefined> {
+    if (served.next !== undefined) return served.next
+    const { defined } = served
+    if (defined === undefined) return undefined
+    await this.#parts.gate.pass()
+    const entered = this.#entered.get(defined.definition)
+    if (entered?.isChanged) await this.settled(defined.definition)
+    if (entered === undefined || entered.isChanged) return undefined
+    const newest = await entered.compiling?.catch(() => undefined)
+    if (newest === served) await entered.runner.claimAgain()
+    return newest
+  }
+
   /** Waits for the steps that are under way. */
   async #idle(): Promise<void> {
     await Promise.all([...this.#entered.values()].map(({ working }) => working))
@@ -153,7 +174,13 @@ export class Definitions {
     const { models, routes, storage, registry, follower, hub, log } = this.#parts
     const changed = () => this.#touch(name)
     const runner = new DefinedKindRunner({ models, routes, storage, registry, follower, hub, log, changed })
-    const entered: Entered = { runner, uid: undefined, working: undefined, isChanged: false }
+    const entered: Entered = {
+      runner,
+      uid: undefined,
+      compiling: undefined,
+      working: undefined,
+      isChanged: false,
+    }
     this.#entered.set(name, entered)
     return entered
   }
@@ -187,12 +214,13 @@ export class Definitions {
     if (definition === undefined || (entered.uid !== undefined && definition.uid !== entered.uid)) {
       runner.stop()
       entered.uid = undefined
+      entered.compiling = undefined
       if (definition === undefined) this.#leave(name)
     }
     if (definition === undefined) return
     entered.uid = definition.uid
     const decision = decideNames(definition, this.#claims(), this.#parts.models.all())
-    const problem = await this.#serve(definition, decision, runner)
+    const problem = await this.#serve(definition, decision, entered)
     if (definition.isDeleting) {
       await this.#cleanUp(definition, runner)
       return
@@ -210,8 +238,9 @@ export class Definitions {
   async #serve(
     definition: StoredDefinition,
     { accepted, conflict }: NamesDecision,
-    runner: DefinedKindRunner,
+    entered: Entered,
   ): Promise<string | undefined> {
+    const { runner } = entered
     if (conflict !== undefined && !hasCondition(definition, 'Established')) {
       runner.stop()
       return undefined
@@ -221,7 +250,8 @@ export class Definitions {
       const indexes = readIndexes(definition)
       const form = hashOf([uid, group, accepted, versions, isNamespaced, conversion, indexes])
       if (runner.serves(form)) return undefined
-      await runner.serve(form, await definedModel(definition, accepted, indexes))
+      entered.compiling = definedModel(definition, accepted, indexes)
+      await runner.serve(form, await entered.compiling)
       return undefined
     } catch (error) {
       if (this.#stopped.signal.aborted) throw error

@@ -48,6 +48,7 @@ import type { FreshKinds } from './fresh-kinds.ts'
 import type { KindAction } from './kind-action.ts'
 import type { KindActions } from './kind-actions.ts'
 import { listBody, plainList } from './list-response.ts'
+import { withIndexes } from './present-indexes.ts'
 import { respondToReview, reviewMethods } from './review-api.ts'
 import { respondToScale } from './scale-api.ts'
 import { warningHeaders, withWarning } from './warning-headers.ts'
@@ -154,7 +155,26 @@ export class ResourceApi {
   }
 
   /** @throws ApiError */
-  async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
+  async handle(given: ServedModel, request: ApiRequest): Promise<ApiResponse> {
+    const served = this.presentKind(given, request.path)
+    try {
+      return await this.#handle(served, request)
+    } catch (error) {
+      const isRead = request.method === 'GET' || request.method === 'HEAD'
+      if (!isRead || this.presentKind(served, request.path) === served) throw error
+      return this.handle(served, request)
+    }
+  }
+
+  /** Returns the kind that has taken the place of a kind whose definition has changed, or the same one. */
+  presentKind(served: ServedModel, { version }: Pick<ApiRequest['path'], 'version'>): ServedModel {
+    if (served.phase.name !== 'Stopped' || served.next === undefined) return served
+    let kind = served
+    while (kind.phase.name === 'Stopped' && kind.next !== undefined) kind = kind.next
+    return kind.servedVersions().some(({ name }) => name === version) ? kind : served
+  }
+
+  async #handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     if (served.review !== undefined) return respondToReview(served, served.review, request)
     const version = served.versionAt(request.path)
     const response = await this.#respond(served, version, request)
@@ -502,7 +522,7 @@ function keyIn({ namespace }: ApiRequest['path'], name: string): ObjectKey {
 
 /** @throws ApiError 400 */
 function readList({ query, path }: ApiRequest, served: ServedModel, version: ServedVersion): ListQuery {
-  const parsed = parseListQuery(query, served.indexesOf(version))
+  const parsed = withIndexes(served, version, indexes => parseListQuery(query, indexes))
   return path.namespace === undefined ? parsed : inNamespace(parsed, path.namespace)
 }
 

@@ -256,7 +256,8 @@ export class WatchApi {
     transport: WatchTransport,
     signal?: AbortSignal,
   ): Promise<{ cache: ModelCache; request: WatchRequest; present: Revision; release: () => void }> {
-    const cache = this.#parts.api.cacheOf(served)
+    const { api } = this.#parts
+    const cache = api.cacheOf(api.presentKind(served, path))
     const request = readWatchRequest(cache, path, query, transport)
     const release = stay.place.subscribe(request.selector)
     const { hub } = this.#parts

@@ -11,6 +11,7 @@ import { parseSelector, selectNamespace } from '../query/index.ts'
 import { badRequest } from '../registry/index.ts'
 import { type WatchRequest, watchDefaults } from '../watch/index.ts'
 import type { ResourcePath } from './api-request.ts'
+import { withIndexes } from './present-indexes.ts'
 import { readBoolean } from './query-parameters.ts'
 
 /** How the transports of a watch differ. */
@@ -40,7 +41,7 @@ export function readWatchRequest(
     throw badRequest(`resourceVersionMatch ${quote(match)}: a watch supports only NotOlderThan`)
   const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
   const version = cache.served.versionAt(path)
-  const selector = parseSelector(query, cache.served.indexesOf(version))
+  const selector = withIndexes(cache.served, version, indexes => parseSelector(query, indexes))
   const resumes = after !== undefined && Boolean(transport.lastEventId)
   const initialEvents = resumes ? false : (sendInitialEvents ?? after === undefined)
   return {

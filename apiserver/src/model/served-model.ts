@@ -78,6 +78,11 @@ export class ServedModel {
     readonly position: number
   }[]
   phase: ModelPhase = { name: 'Starting' }
+  /**
+   * The kind that takes its place because its definition has changed. It is being built until this one is stopped. Writes
+   * depend on it as soon as its unique indexes are in force.
+   */
+  next: ServedModel | undefined
 
   /**
    * Returns a kind that the server itself declares. Its schemas are compiled when they are first used; a test checks that

@@ -110,6 +110,11 @@ export class KindRunner {
     this.#cache = cache
   }
 
+  /** Puts the unique indexes and the stored version in force again, after another server has put others in force. @throws when stopped */
+  async claimAgain(): Promise<void> {
+    await claimIndexes(this.#claim)
+  }
+
   get #claim() {
     const { served, pluginVersion, registry, storage, log } = this.#parts
     return { storage, records: registry.records, served, pluginVersion, log, signal: this.#stopped.signal }

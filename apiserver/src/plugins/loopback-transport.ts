@@ -117,7 +117,7 @@ export class LoopbackTransport implements Transport {
     const { audit } = loopback
     try {
       const info = servedIn(await passChecks(loopback), target)
-      const cache = api.cacheOf(info.served)
+      const cache = api.cacheOf(api.presentKind(info.served, info.path))
       const request = readWatchRequest(cache, info.path, info.query, { bookmarksByDefault: true })
       const present = await hub.admit(cache, request, signal)
       signal.throwIfAborted()

@@ -76,7 +76,9 @@ export interface InForce {
  * - Otherwise the sets differ by added or removed indexes, and the server that starts later wins. Starting a plugin
  *   without an index therefore removes it.
  *
- * A server changes a record only once, when it starts, so servers with different sets cannot fight over it.
+ * A server changes a record only once for each declaration of a kind, when it starts to serve it, so servers with different sets
+ * cannot fight over it. For the kind of a definition the definition decides: a server whose write is refused although it serves
+ * the definition as it is puts its set in force again (`writeInForce`).
  */
 export class ModelRecords {
   readonly #storage: Storage
@@ -286,7 +288,7 @@ export class ModelRecords {
         ? { name: 'superseded', why: 'nothing says which unique indexes are in force' }
         : standingIn(record, served)
     const stored = record && storedIn(record, served)
-    if (standing.name === 'in force' && revision !== undefined && stored !== undefined)
+    if (isWritable(standing, served) && revision !== undefined && stored !== undefined)
       this.#inForce.set(served, { revision, stored, isEnding: record?.ending !== undefined })
     else this.#inForce.delete(served)
     const previous = this.#standings.get(served)
@@ -294,6 +296,14 @@ export class ModelRecords {
     if (previous !== undefined && !sameStanding(previous, standing)) this.#observers.get(served)?.()
     return standing
   }
+}
+
+/**
+ * Returns true if this server may write objects. Those of a definition go on while the reservations are computed: what a write
+ * takes then may be taken from it by an older object, and is reported.
+ */
+function isWritable({ name }: Standing, { defined }: ServedModel): boolean {
+  return name === 'in force' || (name === 'recomputing' && defined !== undefined)
 }
 
 /** Returns true if a record says that an earlier definition of the kind was deleted. */

@@ -32,6 +32,7 @@ import { Causes } from './causes.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
 import { checkIdentity, checkNamespace } from './identity.ts'
+import { type SuccessorOf, writeInForce } from './kind-in-force.ts'
 import { ModelRecords } from './model-record.ts'
 import type { NamespaceBounds } from './namespace-bounds.ts'
 import type { Namespaces } from './namespaces.ts'
@@ -84,6 +85,7 @@ export class Registry {
   readonly #transactions: WriteTransactions
   readonly #contention: Contention
   readonly #commits: CommitLoop
+  readonly #successorOf: SuccessorOf
 
   /**
    * @param options.cached finds an object in the cache. Without it every write starts from a live read.
@@ -92,6 +94,7 @@ export class Registry {
    *   cannot; the hook then reads what there is. Default: at once
    * @param options.bounds bounds what namespaces hold. Without it nothing does.
    * @param options.admission asks policies and webhooks about the writes of clients. Without it nothing is asked.
+   * @param options.successorOf see `writeInForce`. Without it kinds do not change.
    */
   constructor(options: {
     storage: Storage
@@ -101,10 +104,12 @@ export class Registry {
     bounds?: NamespaceBounds
     admission?: Admission
     catchUp?: (signal?: AbortSignal) => Promise<unknown>
+    successorOf?: SuccessorOf
     clock?: Clock
   }) {
     const { storage, reservedDomain, cached = () => undefined, namespaces, bounds } = options
-    const { clock = systemClock, catchUp = async () => {} } = options
+    const { clock = systemClock, catchUp = async () => {}, successorOf = async () => undefined } = options
+    this.#successorOf = successorOf
     this.#catchUp = catchUp
     this.#namespaces = namespaces
     this.#admitted = new AdmittedWrites(options.admission, namespaces)
@@ -118,6 +123,10 @@ export class Registry {
   }
 
   async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
+    return this.#inForce(served, options, (kind, given) => this.#create(kind, body, given))
+  }
+
+  async #create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
     const sent = readClientObject(options.version ?? served.hub, body, options)
     if (hasManyParts(body)) await nextTurn()
     await this.#catchUpFor(served, options)
@@ -223,6 +232,16 @@ export class Registry {
     scope: Scope,
     options: WriteOptions,
   ): Promise<WriteResult> {
+    return this.#inForce(served, options, (kind, given) => this.#replace(kind, key, body, scope, given))
+  }
+
+  async #replace(
+    served: ServedModel,
+    key: ObjectKey,
+    body: unknown,
+    scope: Scope,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
     const version = options.version ?? served.hub
     const client = readClientObject(version, body, options)
     if (hasManyParts(body)) await nextTurn()
@@ -243,6 +262,16 @@ export class Registry {
 
   /** Applies a patch to the newest state. Retries after a conflict unless the patch itself carries a version. */
   async patch(
+    served: ServedModel,
+    key: ObjectKey,
+    patch: Patch,
+    scope: Scope,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    return this.#inForce(served, options, (kind, given) => this.#patch(kind, key, patch, scope, given))
+  }
+
+  async #patch(
     served: ServedModel,
     key: ObjectKey,
     patch: Patch,
@@ -283,6 +312,16 @@ export class Registry {
    * @param patch.force takes fields from other managers
    */
   async apply(
+    served: ServedModel,
+    key: ObjectKey,
+    patch: { document: unknown; force: boolean },
+    scope: Scope,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    return this.#inForce(served, options, (kind, given) => this.#apply(kind, key, patch, scope, given))
+  }
+
+  async #apply(
     served: ServedModel,
     key: ObjectKey,
     patch: { document: unknown; force: boolean },
@@ -354,6 +393,15 @@ export class Registry {
         await attempts.pause()
       }
     }
+  }
+
+  #inForce(
+    served: ServedModel,
+    options: WriteOptions,
+    write: (served: ServedModel, options: WriteOptions) => Promise<WriteResult>,
+  ): Promise<WriteResult> {
+    const { records } = this
+    return writeInForce({ records, successorOf: this.#successorOf }, served, options, write)
   }
 
   /** Nothing may block the removal of finalizers, so a failure is left to the hook. */

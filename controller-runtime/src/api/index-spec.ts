@@ -29,6 +29,8 @@ const indexKeys: KeysOf<IndexBase & { indexFunc: unknown }> = {
 export interface IndexSpec<T = ApiObject> extends Required<Omit<IndexBase, 'uniqueWithin'>> {
   readonly uniqueWithin: IndexBase['uniqueWithin'] | undefined
   readonly multiple: boolean
+  /** Set for an index of a definition: a hash of what its values are made of. With another source it is another index. */
+  readonly source?: string
   /** Returns the index values of an object, which may be empty. @throws the error of `indexFunc` */
   // Method syntax, because it is bivariant: an index of a specific type is assignable to an index of any object.
   valuesOf(object: T): readonly string[]
