@@ -51,7 +51,7 @@ export function readClientObject(
     ...warningsOfFields(
       [...notes.unknownFields, ...sent],
       options,
-      isOfKubernetes && { isPatch: patched !== undefined },
+      isOfKubernetes && { isPatch: version.defined !== undefined && patched !== undefined },
     ),
     ...notes.warnings,
   ]
