@@ -90,7 +90,7 @@ describe('the log of the program', () => {
     const { stderr } = await program.kill('SIGTERM')
     const lines = stderr.trimEnd().split('\n')
     expect(fieldsOf(JSON.parse(lines[0] ?? ''))).toMatchObject({
-      level: 30,
+      level: 'info',
       msg: 'starting',
       version: '0.1.0',
       node: process.version,

@@ -181,7 +181,7 @@ describe('a server that an administrator looks into', () => {
       return fieldsOf(JSON.parse(textOf(found)))
     })
     expect(line).toMatchObject({
-      level: 40,
+      level: 'warn',
       user: 'vic',
       verb: 'GET',
       path,

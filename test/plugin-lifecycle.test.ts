@@ -147,7 +147,7 @@ describe('spec.enabled: false', () => {
       expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
     }
     expect((await api.get(summaryOf('a'))).status).toBe(503)
-    expect(server.stderr()).not.toContain('"level":50')
+    expect(server.stderr()).not.toContain('"level":"error"')
     await setEnabled(api, true)
     await isInPhase(api, 'Started')
     objectOf(await api.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))

@@ -68,7 +68,7 @@ describe('an unhandled error', () => {
       await api.get(`${routes}/${route}`)
       await eventually(() => {
         const [line] = linesOf(program, 'a plugin did not handle an error')
-        expect(line).toMatchObject({ level: 50, plugin: 'faulty', err: { message } })
+        expect(line).toMatchObject({ level: 'error', plugin: 'faulty', err: { message } })
       })
       expect((await api.get('/livez')).status).toBe(200)
     },
@@ -88,7 +88,7 @@ describe('an unhandled error', () => {
     await api.get(`${routes}/package`)
     await eventually(() => {
       const [line] = linesOf(program, 'a plugin did not handle an error')
-      expect(line).toMatchObject({ level: 50, plugin: 'faulty', err: { message: 'in a package' } })
+      expect(line).toMatchObject({ level: 'error', plugin: 'faulty', err: { message: 'in a package' } })
     })
     expect((await api.get('/livez')).status).toBe(200)
   })
@@ -99,7 +99,7 @@ describe('an unhandled error', () => {
     await eventually(() => {
       const [line] = linesOf(program, 'its caller neither awaited nor handled it')
       const err = { message: expect.stringContaining('absent') }
-      expect(line).toMatchObject({ level: 50, plugin: 'faulty', err })
+      expect(line).toMatchObject({ level: 'error', plugin: 'faulty', err })
     })
     expect((await api.get('/livez')).status).toBe(200)
   })
@@ -118,7 +118,7 @@ describe('an unhandled error', () => {
       .split('\n')
       .slice(-2)
       .map(line => fieldsOf(JSON.parse(line)))
-    expect(fault).toMatchObject({ level: 60, err: { message: 'a fault of the server' } })
+    expect(fault).toMatchObject({ level: 'fatal', err: { message: 'a fault of the server' } })
     expect(last).toMatchObject({ msg: 'exiting', reason: 'uncaught exception', code: 1 })
   })
 })

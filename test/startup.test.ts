@@ -73,7 +73,7 @@ test('a server whose port is in use says so in one line', async () => {
     expect(stderr).toContain(`setpoint: cannot listen on ${listen}: the port is in use`)
     expect(stderr).not.toContain('EADDRINUSE')
     expect(JSON.parse(stderr.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
-      level: 50,
+      level: 'error',
       reason: 'failed to start',
       problem: expect.stringContaining('the port is in use'),
       code: 1,

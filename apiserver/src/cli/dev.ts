@@ -6,6 +6,7 @@ import { FolderWatch, isTest } from './folder-watch.ts'
 import { runUntilStopped, type Started } from './serve.ts'
 import { startServer } from './server.ts'
 import { settingsInShort } from './settings-in-short.ts'
+import { linesOfServer } from './start-lines.ts'
 import { TypeScriptBuild } from './typescript-build.ts'
 
 export const devDefaults = Object.freeze({
@@ -70,7 +71,7 @@ async function start({ options, settings, plugin }: DevCommand, programLog: Prog
     throw error
   })
   return {
-    line: `setpoint listening on ${server.url}`,
+    lines: linesOfServer(server.url, options),
     running: {
       stop(how) {
         watch.close()

@@ -12,6 +12,7 @@ import { UsageError } from './flags-values.ts'
 import type { LogOptions, ServeOptions } from './options.ts'
 import { startServer } from './server.ts'
 import { settingsInShort } from './settings-in-short.ts'
+import { formatStart, linesOfServer, type StartLines } from './start-lines.ts'
 
 /** Serves until a signal asks to stop. @throws the errors of the start */
 export async function serve({ options, configFile, settings, warnings }: ServeCommand): Promise<void> {
@@ -57,14 +58,15 @@ export async function runUntilStopped(
   const signals = new StopSignals(signal => {
     reason = signal
   })
-  const { line, running } = await start(programLog, signals.stop).catch(error => {
+  const { lines, running } = await start(programLog, signals.stop).catch(error => {
     reason = 'failed to start'
     problem = errorMessage(error)
     throw error
   })
   // Without a reader of the line, the server still serves.
   process.stdout.on('error', () => {})
-  process.stdout.write(`${line}\n`)
+  const isTerminal = process.stdout.isTTY
+  process.stdout.write(formatStart(lines, { isTerminal, colour: isTerminal && hasColours() }))
   if (!signals.stop.aborted) await once(signals.stop, 'abort')
   log.info({}, 'stopping; a second signal forces it')
   let forced = false
@@ -89,9 +91,9 @@ async function checkPlugins({ plugins = [] }: ServeOptions): Promise<void> {
   }
 }
 
-/** The running part, and the line that reports it. */
+/** The running part, and the lines that report it. */
 export interface Started {
-  readonly line: string
+  readonly lines: StartLines
   readonly running: Stoppable
 }
 
@@ -106,11 +108,15 @@ function openLog({ logLevel, logFormat }: LogOptions, frameOf: LastingCommand['f
   return new ProgramLog({
     level: logLevel,
     format: logFormat === 'auto' ? (isTerminal ? 'text' : 'json') : logFormat,
-    // https://no-color.org
-    colour: isTerminal && !process.env.NO_COLOR,
+    colour: isTerminal && hasColours(),
     stream: process.stderr,
     frameOf,
   })
+}
+
+/** False if the user wants no colours (https://no-color.org). */
+function hasColours(): boolean {
+  return !process.env.NO_COLOR
 }
 
 /** Starts the role. Does not wait for plugins once `stopAsked` is aborted. */
@@ -123,10 +129,10 @@ async function start(
   const losses = () => programLog.losses
   if (options.role === 'controllers') {
     const running = await startControllers(options, log, losses)
-    return { line: `setpoint controllers running against ${options.server}`, running }
+    return { lines: { line: `setpoint controllers running against ${options.server}` }, running }
   }
   const running = await startServer({ options, settings }, log, losses, stopAsked)
-  return { line: `setpoint listening on ${running.url}`, running }
+  return { lines: linesOfServer(running.url, options), running }
 }
 
 /**

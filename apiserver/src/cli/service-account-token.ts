@@ -52,7 +52,7 @@ function keepToken(options: ServiceAccountTokenOptions, path: string, logger: Lo
     stopping.signal,
   )
   return {
-    line: `setpoint keeps a token of ${serviceAccount} in ${path}`,
+    lines: { line: `setpoint keeps a token of ${serviceAccount} in ${path}` },
     running: {
       async stop() {
         stopping.abort()

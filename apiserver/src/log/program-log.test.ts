@@ -38,7 +38,7 @@ describe('a log that nothing reads', () => {
     stream.read()
     expect(stream.lines.map(({ at }) => at)).toEqual([0, 1, 2])
     stream.read()
-    expect(stream.lines.at(-1)).toMatchObject({ level: 40, dropped: 7 })
+    expect(stream.lines.at(-1)).toMatchObject({ level: 'warn', dropped: 7 })
     logger.info({}, 'again')
     stream.read()
     expect(stream.lines.at(-1)).toMatchObject({ msg: 'again' })
@@ -115,14 +115,14 @@ describe('a warning or error that repeats', () => {
     await clock.advance(repeatDefaults.windowMs)
     stream.read()
     expect(stream.lines.at(-1)).toMatchObject({
-      level: 40,
+      level: 'warn',
       plugin: 'demo',
       message: 'a request failed',
       suppressed: 5,
     })
     child.error({}, 'a request failed')
     stream.read()
-    expect(stream.lines.at(-1)).toMatchObject({ level: 50, msg: 'a request failed' })
+    expect(stream.lines.at(-1)).toMatchObject({ level: 'error', msg: 'a request failed' })
   })
 
   it('is limited for each controller and not for each object, so that the first failure of each is written', () => {
@@ -162,7 +162,7 @@ describe('a warning or error that repeats', () => {
 describe('text', () => {
   const time = new Date(2030, 0, 2, 3, 4, 5, 6).getTime()
   const format = (fields: object, colour = false) =>
-    formatText(JSON.stringify({ level: 30, time, ...fields }), { colour })
+    formatText(JSON.stringify({ level: 'info', time, ...fields }), { colour })
 
   it('has time, level, message and fields on one line', () => {
     const line = format({ msg: 'a request failed', path: '/apis', code: 500, why: 'two words', list: [1] })
@@ -171,7 +171,7 @@ describe('text', () => {
 
   it('has the stack of an error and of its causes below', () => {
     const err = { message: 'outer', stack: 'Error: outer\n    at a.js:1', cause: { stack: 'Error: inner' } }
-    const line = format({ level: 50, msg: 'failed', err })
+    const line = format({ level: 'error', msg: 'failed', err })
     expect(line).toBe(
       '03:04:05.006 ERROR failed\n    Error: outer\n        at a.js:1\n    caused by: Error: inner\n',
     )

@@ -47,6 +47,7 @@ export class ProgramLog {
       {
         level,
         base: null,
+        formatters: { level: label => ({ level: label }) },
         serializers: { err: error => serializeError(error, frameOf) },
         hooks: {
           logMethod(args, method, severity) {

@@ -1,10 +1,10 @@
-const levels: Readonly<Record<number, { readonly label: string; readonly colour: string }>> = Object.freeze({
-  10: { label: 'TRACE', colour: '90' },
-  20: { label: 'DEBUG', colour: '90' },
-  30: { label: 'INFO ', colour: '32' },
-  40: { label: 'WARN ', colour: '33' },
-  50: { label: 'ERROR', colour: '31' },
-  60: { label: 'FATAL', colour: '31;1' },
+const colours: Readonly<Record<string, string>> = Object.freeze({
+  trace: '90',
+  debug: '90',
+  info: '32',
+  warn: '33',
+  error: '31',
+  fatal: '31;1',
 })
 
 /**
@@ -14,8 +14,9 @@ const levels: Readonly<Record<number, { readonly label: string; readonly colour:
 export function formatText(line: string, { colour }: { readonly colour: boolean }): string {
   const paint = (code: string, text: string) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text)
   const { time, level, msg, err, ...fields }: Record<string, unknown> = JSON.parse(line)
-  const { label, colour: code } = levels[Number(level)] ?? { label: String(level), colour: '0' }
-  const head = [paint('90', clockTime(Number(time))), paint(code, label), escapeControls(String(msg ?? ''))]
+  const name = String(level)
+  const label = paint(colours[name] ?? '0', name.toUpperCase().padEnd(5))
+  const head = [paint('90', clockTime(Number(time))), label, escapeControls(String(msg ?? ''))]
   const pairs = Object.entries(fields).map(
     ([name, value]) => `${paint('36', `${name}=`)}${formatValue(value)}`,
   )

@@ -1,4 +1,4 @@
-import type { Logger } from '@setpoint/controller-runtime'
+import { type Logger, systemClock } from '@setpoint/controller-runtime'
 import type { LogFollower, ModelCache } from '../cache/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
@@ -12,6 +12,8 @@ import { type MigrationState, VersionMigration } from './version-migration.ts'
 export const kindRunnerDefaults = Object.freeze({
   /** Objects between two log lines about the building of indexes. */
   progressObjects: 50_000,
+  /** Milliseconds from which the log says that the indexes are built. Otherwise every kind has a line at each start. */
+  slowBuildMs: 1_000,
 })
 
 interface KindRunnerParts {
@@ -91,12 +93,15 @@ export class KindRunner {
   async build(): Promise<void> {
     const { served, registry, follower, log } = this.#parts
     const { signal } = this.#stopped
+    const begun = systemClock.monotonic()
     await claimIndexes({
       ...this.#claim,
       onProgress: this.#watchProgress('the values of its unique indexes are being computed'),
     })
     const cache = await follower.add(served, signal, this.#watchProgress('its indexes are being built'))
-    log.info({ resource: served.resource, objects: cache.store.size }, 'the indexes are built')
+    const tookMs = Math.round(systemClock.monotonic() - begun)
+    const built = { resource: served.resource, objects: cache.store.size, tookMs }
+    log[tookMs < kindRunnerDefaults.slowBuildMs ? 'debug' : 'info'](built, 'the indexes are built')
     const indexes = new IndexReport({
       cache,
       registry,

@@ -49,7 +49,7 @@ async function check(
   const request = { url: spec.url, timeoutMs: timeoutMs(probe), expectStatus: spec.expectStatus }
   const result = await checkUrl(request, policy, signal, clock)
   if (status?.state !== result.state)
-    log.info({ from: status?.state, to: result.state, verdict: result.reason }, result.message)
+    log.info({ before: status?.state, cause: result.reason }, `${result.state}: ${result.message}`)
   // Conflicts if the probe has changed or was recreated meanwhile.
   return client.patchStatus(Probe, probe, statusPatch(probe, result, time), { version: metadata.version })
 }

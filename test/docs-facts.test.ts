@@ -1,0 +1,53 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { expect, test } from 'vitest'
+
+/** Facts that the documentation repeats: they must be those of the code. */
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const pageOf = (name: string) => readFile(join(root, 'docs', `${name}.md`), 'utf8')
+
+/** Returns the cells of every row of the tables below a heading, up to the next heading of its level. */
+function rowsBelow(page: string, heading: string): string[][] {
+  const [, after = ''] = page.split(`\n${heading}\n`)
+  const [section = ''] = after.split(/\n##? /)
+  return section
+    .split('\n')
+    .filter(line => line.startsWith('| ') && !line.startsWith('| -'))
+    .map(line =>
+      line
+        .split(/(?<!\\)\|/)
+        .slice(1, -1)
+        .map(cell => cell.trim()),
+    )
+}
+
+const codeIn = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text)
+
+/** Returns the text of all sources of the server and the SDK, without tests. */
+async function sources(): Promise<string> {
+  const texts = ['apiserver/src', 'controller-runtime/src'].map(async folder => {
+    const files = (await readdir(join(root, folder), { recursive: true })).filter(
+      file => file.endsWith('.ts') && !file.endsWith('.test.ts'),
+    )
+    return Promise.all(files.map(file => readFile(join(root, folder, file), 'utf8')))
+  })
+  return (await Promise.all(texts)).flat(2).join('\n')
+}
+
+test('the page of logs has the levels, and messages that the program logs at the level it says', async () => {
+  const page = await pageOf('operations/logs')
+  const levels = rowsBelow(page, '## Levels').flatMap(([name = '']) => codeIn(name))
+  expect(levels.filter(name => name !== 'level')).toEqual(Object.keys(pino.levels.values))
+  const text = await sources()
+  const alerts = rowsBelow(page, '## Lines to alert on').slice(1)
+  expect(alerts.length).toBeGreaterThan(10)
+  for (const [message = '', level = ''] of alerts) {
+    const [wanted = ''] = codeIn(message)
+    const before = text.slice(0, text.indexOf(`'${wanted}'`))
+    expect(before.length, wanted).toBeGreaterThan(0)
+    expect(/.*\.(debug|info|warn|error|fatal)\(/s.exec(before.slice(-1500))?.[1], wanted).toBe(codeIn(level)[0])
+  }
+})
