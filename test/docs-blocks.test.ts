@@ -25,8 +25,8 @@ import { runProgram, type ServerProcess, startServer } from './support/server.ts
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const blocks = await docBlocks()
-/** `browser.test.ts` opens the pages. */
-const languages = ['js', 'ts', 'sh', 'json', 'yaml', 'text', 'promql', 'html']
+/** `browser.test.ts` opens the pages, and `docs-facts.test.ts` draws the diagrams. */
+const languages = ['js', 'ts', 'sh', 'json', 'yaml', 'text', 'promql', 'html', 'mermaid']
 const inLanguage = (language: string) => blocks.filter(block => block.language === language)
 
 /** Blocks that must fail, so that the check cannot pass by checking nothing. */

@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
+import { drawingOf } from '../docs/.vitepress/diagrams.ts'
+import { blocksOf } from './support/doc-blocks.ts'
 
 /** Facts that the documentation repeats: they must be those of the code. */
 
@@ -48,6 +50,19 @@ test('the page of logs has the levels, and messages that the program logs at the
     const [wanted = ''] = codeIn(message)
     const before = text.slice(0, text.indexOf(`'${wanted}'`))
     expect(before.length, wanted).toBeGreaterThan(0)
-    expect(/.*\.(debug|info|warn|error|fatal)\(/s.exec(before.slice(-1500))?.[1], wanted).toBe(codeIn(level)[0])
+    expect(/.*\.(debug|info|warn|error|fatal)\(/s.exec(before.slice(-1500))?.[1], wanted).toBe(
+      codeIn(level)[0],
+    )
   }
+})
+
+test('every diagram can be drawn', async () => {
+  const docs = await readdir(join(root, 'docs'), { recursive: true })
+  const files = ['README.md', ...docs.filter(file => file.endsWith('.md')).map(file => `docs/${file}`)]
+  const blocks = await Promise.all(
+    files.map(async file => blocksOf(file, await readFile(join(root, file), 'utf8'))),
+  )
+  const diagrams = blocks.flat().filter(({ language }) => language === 'mermaid')
+  expect(diagrams.length).toBeGreaterThan(5)
+  for (const { page, text } of diagrams) expect(drawingOf(text), page).toContain('<svg')
 })
