@@ -87,6 +87,14 @@ export function statusWith(
   }
 }
 
+const type = 'IndexesInForce'
+
+/** Returns the conditions of a definition without the one that only a definition with indexes of its own has. */
+export function presentConditions(definition: StoredDefinition): readonly Fields[] {
+  const { conditions } = definition
+  return declaresIndexes(definition) ? conditions : conditions.filter(condition => condition.type !== type)
+}
+
 /** The condition of a definition that declares indexes: whether they are in force, and what stands in their way. */
 export function indexConditions(
   definition: StoredDefinition,
@@ -94,7 +102,6 @@ export function indexConditions(
 ): Condition[] {
   if (findings === undefined || !declaresIndexes(definition)) return []
   const { standing, problems } = findings
-  const type = 'IndexesInForce'
   if (standing.name !== 'in force')
     return [{ type, status: 'False', reason: 'NotInForce', message: standing.why }]
   if (problems.length === 0)

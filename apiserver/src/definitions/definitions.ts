@@ -17,6 +17,7 @@ import {
   approvalConditions,
   indexConditions,
   namingConditions,
+  presentConditions,
   statusWith,
   withConditions,
 } from './definition-status.ts'
@@ -275,10 +276,10 @@ export class Definitions {
     { served, findings }: DefinedKindRunner,
     problem: string | undefined,
   ): Promise<void> {
-    const { conditions, name, uid, resourceVersion } = definition
+    const { name, uid, resourceVersion } = definition
     const isServed = served !== undefined && problem === undefined
     const next = withConditions(
-      conditions,
+      presentConditions(definition),
       [
         ...approvalConditions(definition),
         ...namingConditions(decision, { isServed, problem }),
