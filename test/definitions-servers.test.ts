@@ -1,6 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Api } from './support/api.ts'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { Api, refusalOf } from './support/api.ts'
 import { define, definitionOf, hasCondition, objectsOf, watchDefinition } from './support/definitions.ts'
+import { startEtcd } from './support/etcd.ts'
+import { startServer } from './support/server.ts'
+import { withStoreAt } from './support/store-peek.ts'
 import { Watch } from './support/watch.ts'
 import { startWorld, type World } from './support/worlds.ts'
 
@@ -39,4 +42,25 @@ describe('a definition on two servers', () => {
       await watch.close()
     }
   })
+})
+
+it('a definition whose indexes a server that is gone has changed is in force again with the next write', async () => {
+  const etcd = await startEtcd({ unsafeNoFsync: true })
+  onTestFinished(() => etcd.stop())
+  const prefix = '/gone'
+  const server = await startServer({ store: 'etcd', etcd, etcdPrefix: prefix })
+  onTestFinished(async () => void (await server.stop()))
+  const api = new Api(server.url)
+  const definition = definitionOf({ plural: 'claims', indexes: [{ path: '.spec.code', unique: true }] })
+  await define(api, definition)
+  const claims = objectsOf(api, definition)
+  await claims.create('a', { code: '1' })
+  // As a server leaves it that has stopped after it read an earlier state of the definition.
+  const key = 'models/live.example.com/claims'
+  const value = Buffer.from(JSON.stringify({ unique: {}, highest: {}, recomputing: false, scope: 'Cluster' }))
+  await withStoreAt({ endpoint: etcd.endpoint, prefix }, async storage => {
+    await storage.transact({ compares: [], onSuccess: [{ type: 'put', key, value }] })
+  })
+  refusalOf(await api.post(claims.path, claims.body('b', { code: '1' })), 409)
+  await claims.create('b', { code: '2' })
 })
