@@ -29,8 +29,6 @@ export interface KindRules {
    * begin with the name.
    */
   readonly columns?: readonly ComputedColumn[]
-  /** Loads what the following methods need. Awaited before each write. */
-  prepare?(): Promise<void> | undefined
   /** Completes a new object. */
   created?(draft: BareObject): void
   /** Completes a changed object, and restores what a write of this scope cannot change. */
@@ -43,8 +41,18 @@ export interface KindRules {
     object: BareObject,
     previous: BareObject | undefined,
     apiVersion: string,
-    scope: Scope,
   ): readonly HookViolation[]
+  /**
+   * Returns the violations that take long to find, in turns of the event loop. The object has no others. Not called for writes
+   * that only take away finalizers.
+   */
+  inspect?(
+    object: BareObject,
+    previous: BareObject | undefined,
+    scope: Scope,
+  ): Promise<readonly HookViolation[]>
+  /** Returns texts of `Warning` headers for an object that is stored. */
+  warningsOf?(object: BareObject, previous: BareObject | undefined, scope: Scope): readonly string[]
   /**
    * Checks that the caller of a write may store this object, after its validation. Not called for the server's own writes, and
    * for those that only take away finalizers.

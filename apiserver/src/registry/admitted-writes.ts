@@ -102,7 +102,10 @@ interface AdmittedUpdate {
  */
 export async function admitUpdate(
   { admission, served, version, current, seen, client, scope, options, reservedDomain }: AdmittedUpdate,
-  draft: (client: ClientObject, sent: BareObject | undefined) => Decision | undefined,
+  draft: (
+    client: ClientObject,
+    sent: BareObject | undefined,
+  ) => Decision | undefined | Promise<Decision | undefined>,
 ): Promise<Decision | undefined> {
   const { object } = current
   const metadata = metadataAfter(served, object.metadata, client.meta, scope, options, reservedDomain)
@@ -111,7 +114,7 @@ export async function admitUpdate(
   if (difference.finalizers && onlyTakesAwayFinalizers(next, seen.view, difference))
     return draft(client, undefined)
   const sent = version.schemas.withDefaults(next)
-  const decision = draft(await mutatedBy(admission, version, client, sent, current), sent)
+  const decision = await draft(await mutatedBy(admission, version, client, sent, current), sent)
   await admission.validate(decision?.draft.object ?? object, current)
   return decision
 }

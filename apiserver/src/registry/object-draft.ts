@@ -312,7 +312,7 @@ function finishDraft(
   const isValid = violations.length === 0
   const refused = runValidateHook(served, completed, before?.object, scope, user, isValid)
   checkScaled(version, completed, causes)
-  const ofKind = isValid && served.rules?.validate?.(completed, before?.object, version.apiVersion, scope)
+  const ofKind = isValid && served.rules?.validate?.(completed, before?.object, version.apiVersion)
   // The fields are those of the hub, which the client may not know.
   const suffix = version.isHub ? '' : ` (after conversion to ${served.hub.name})`
   const addAll = (found: readonly (StatusCause | HookViolation)[]) => {
@@ -320,7 +320,9 @@ function finishDraft(
       causes.add({ ...cause, reason, message: cause.message + suffix })
   }
   addAll([...violations, ...refused, ...(ofKind || [])])
-  const warnings = served.hub.isBuiltIn ? [] : finalizerWarnings(completed.metadata, stored?.object.metadata)
+  const warnings = served.hub.isBuiltIn
+    ? (served.rules?.warningsOf?.(completed, before?.object, scope) ?? [])
+    : finalizerWarnings(completed.metadata, stored?.object.metadata)
   // Index functions may rely on the schema, so they only see valid objects.
   if (!isValid) throw invalid(served, name, causes)
   const json = encodeObject(completed)

@@ -33,6 +33,7 @@ import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
 import { checkIdentity, checkNamespace } from './identity.ts'
 import { type SuccessorOf, writeInForce } from './kind-in-force.ts'
+import { inspection } from './inspection.ts'
 import { ModelRecords } from './model-record.ts'
 import type { NamespaceBounds } from './namespace-bounds.ts'
 import type { Namespaces } from './namespaces.ts'
@@ -178,6 +179,8 @@ export class Registry {
       reservedDomain: this.#reservedDomain,
       managedFields,
     })
+    const inspected = inspection(served, draft, undefined, 'object')
+    if (inspected !== undefined) await inspected
     if (admission !== undefined) await admission.validate(draft.object, undefined)
     const { json } = draft
     const key = objectKey(draft.object.metadata)
@@ -405,9 +408,7 @@ export class Registry {
   }
 
   /** Nothing may block the removal of finalizers, so a failure is left to the hook. */
-  async #catchUpFor({ model, rules }: ServedModel, { signal }: WriteOptions): Promise<void> {
-    const preparing = rules?.prepare?.()
-    if (preparing !== undefined) await preparing
+  async #catchUpFor({ model }: ServedModel, { signal }: WriteOptions): Promise<void> {
     if (model.admit !== undefined) await this.#catchUp(signal).catch(() => {})
   }
 
@@ -474,12 +475,13 @@ export class Registry {
     options: WriteOptions,
     seen: StoredView,
     owners: OwnersAfter | undefined,
-  ): Decision | undefined {
+  ): Decision | undefined | Promise<Decision> {
     const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen, owners)
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata
     const isHeld = finalizers !== undefined || served.rules?.holds?.(draft.object)
-    return { draft, removes: deletionTimestamp !== undefined && !isHeld }
+    const decision = { draft, removes: deletionTimestamp !== undefined && !isHeld }
+    return inspection(served, draft, current.object, scope)?.then(() => decision) ?? decision
   }
 
   /**
