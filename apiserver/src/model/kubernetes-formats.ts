@@ -1,8 +1,8 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
 /**
- * The formats of texts that Kubernetes checks in custom resources (k8s.io/kube-openapi, `strfmt`). All others, such as `uri-reference`,
- * are ignored there.
+ * The formats of texts that Kubernetes 1.34 checks in custom resources (k8s.io/kube-openapi, `strfmt`). It ignores all others,
+ * such as `uri-reference`.
  */
 
 type FormatCheck = (text: string) => boolean
@@ -53,9 +53,20 @@ const checks: ReadonlyMap<string, FormatCheck> = new Map([
 /** The names of the formats, without dashes. */
 export const kubernetesFormatNames: readonly string[] = [...checks.keys()]
 
+/** Longest text that is checked for a format, except for those that may be long. None of the others describes a longer text. */
+const maxLength = 2048
+const unbounded: ReadonlySet<string> = new Set(['byte', 'password'])
+
+const boundedChecks: ReadonlyMap<string, FormatCheck> = new Map(
+  [...checks].map(([name, check]) => [
+    name,
+    unbounded.has(name) ? check : text => text.length <= maxLength && check(text),
+  ]),
+)
+
 /** Returns the check of a format, or undefined for one that Kubernetes ignores. Dashes in the name do not count. */
 export function kubernetesFormat(name: string): FormatCheck | undefined {
-  return checks.get(name.replaceAll('-', ''))
+  return boundedChecks.get(name.replaceAll('-', ''))
 }
 
 /** As Go's `url.ParseRequestURI`: a URI, or an absolute path. */
