@@ -13,13 +13,8 @@ import { completeChanged, completeNew } from './defaults.ts'
 import { definitionModel } from './definition-model.ts'
 import { definitionShape } from './definition-shape.ts'
 import { beginDeletion } from './deletion.ts'
+import { formatWarnings } from './format-warnings.ts'
 import { decodedAs } from './go-shape.ts'
-
-let validation: typeof import('./validation/index.ts') | undefined
-
-async function loadValidation(): Promise<void> {
-  validation = await import('./validation/index.ts')
-}
 
 const rules: KindRules = {
   hasGeneration: true,
@@ -37,13 +32,12 @@ const rules: KindRules = {
   needsVersion: true,
   deleting: beginDeletion,
   holds: ({ metadata }) => metadata.deletionTimestamp === undefined,
-  prepare: () => (validation === undefined ? loadValidation() : undefined),
   created: completeNew,
   updated: completeChanged,
-  validate(object, previous, _apiVersion, scope) {
-    if (validation === undefined) throw new Error('a definition was validated before its rules were prepared')
-    return validation.validateDefinition(object, previous, scope)
-  },
+  // Loads the engine of rules, which a server without definitions does not need.
+  inspect: async (object, previous, scope) =>
+    (await import('./validation/index.ts')).inspectDefinition(object, previous, scope),
+  warningsOf: (object, previous, scope) => (scope === 'object' ? formatWarnings(object, previous) : []),
 }
 
 /** Returns the kind `CustomResourceDefinition`, not served yet. */

@@ -97,7 +97,6 @@ const conversion = {
     strategy: { type: 'string', description: 'None, which changes the apiVersion only, or Webhook.' },
     webhook: {
       type: 'object',
-      required: ['conversionReviewVersions'],
       description: 'Who converts, with the strategy Webhook.',
       properties: {
         clientConfig: {
@@ -140,11 +139,12 @@ export const definitionModel = defineBuiltInModel({
   plural: 'customresourcedefinitions',
   shortNames: ['crd', 'crds'],
   categories: ['api-extensions'],
-  names: 'dns-subdomain',
+  // Its rules check more, and report it with what else is wrong.
+  names: 'path-segment',
   schema: {
     spec: {
       type: 'object',
-      required: ['group', 'names', 'scope', 'versions'],
+      required: ['group', 'names', 'scope'],
       description: 'The kind.',
       properties: {
         group: { type: 'string', description: 'The group of the kind, with a dot: example.com.' },

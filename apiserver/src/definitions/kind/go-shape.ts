@@ -82,43 +82,54 @@ export function encodedAs(shape: GoShape, value: unknown): unknown {
     for (const [name, item] of Object.entries(value)) setOwn(result, name, encodedAs(shape.map, item))
     return result
   }
-  for (const [name, field] of shape.struct) {
-    const { [name]: given } = value
-    const item = given === undefined ? absentOf(field) : encodedAs(field.shape, given)
-    if (item === undefined || (field.written === 'filled' && isZero(item))) continue
-    result[name] = item
+  const { struct } = shape
+  for (const name in value) {
+    const field = struct.get(name)
+    if (field === undefined) continue
+    const item = encodedAs(field.shape, value[name])
+    if (field.written !== 'filled' || !isZero(field.shape, item)) result[name] = item
+  }
+  for (const [name, field] of struct) {
+    // A list or map that Go writes as null is absent here.
+    const isNil = typeof field.shape === 'object' && !('struct' in field.shape)
+    if (field.written === 'always' && !isNil && result[name] === undefined)
+      result[name] = encodedAs(field.shape, zeroOf(field.shape))
   }
   return result
 }
 
-/** Returns what the encoder writes for an absent field. A list or map that is null there is absent here. */
-function absentOf({ shape, written }: GoField): unknown {
-  const isNil = typeof shape === 'object' && !('struct' in shape)
-  return written === 'always' && !isNil ? encodedAs(shape, zeroOf(shape)) : undefined
+/** Calls `report` with each value of another type than the shape's. */
+export function findMistyped(shape: GoShape, value: unknown, report: (found: Mistyped) => void): void {
+  visitMistyped(shape, value, report, [])
 }
 
-/** Calls `report` with each value of another type than the shape's. */
-export function findMistyped(
+/** @param path of the value. Changed meanwhile, so that correct values cost no copy of it. */
+function visitMistyped(
   shape: GoShape,
   value: unknown,
   report: (found: Mistyped) => void,
-  path: FieldPath = [],
+  path: (string | number)[],
 ): void {
   if (value === undefined || shape === 'any') return
   const fitting =
     typeof shape === 'object' && 'oneOf' in shape ? shape.oneOf.find(each => fits(each, value)) : shape
   if (fitting === undefined || !fits(fitting, value)) {
-    report({ path, expected: nameOf(shape) })
+    report({ path: [...path], expected: nameOf(shape) })
     return
   }
   if (typeof fitting === 'string') return
+  const visit = (inner: GoShape, item: unknown, step: string | number) => {
+    path.push(step)
+    visitMistyped(inner, item, report, path)
+    path.pop()
+  }
   if ('list' in fitting && Array.isArray(value)) {
-    for (const [index, item] of value.entries()) findMistyped(fitting.list, item, report, [...path, index])
+    for (const [index, item] of value.entries()) visit(fitting.list, item, index)
   } else if (isRecord(value)) {
-    for (const [name, item] of Object.entries(value)) {
+    for (const name in value) {
       const inner =
         'map' in fitting ? fitting.map : 'struct' in fitting ? fitting.struct.get(name)?.shape : undefined
-      if (inner !== undefined) findMistyped(inner, item, report, [...path, name])
+      if (inner !== undefined) visit(inner, value[name], name)
     }
   }
 }
@@ -161,7 +172,9 @@ function zeroOf(shape: GoShape): unknown {
   }
 }
 
-function isZero(value: unknown): boolean {
+/** Returns false for a value of another type, whose violation is still to be found. */
+function isZero(shape: GoShape, value: unknown): boolean {
+  if (!fits(shape, value)) return false
   if (Array.isArray(value)) return value.length === 0
   if (isRecord(value)) return Object.keys(value).length === 0
   return value === '' || value === false || value === 0

@@ -7,6 +7,7 @@ import {
   type Program,
 } from '../../../model/cel/index.ts'
 import type { Findings } from './findings.ts'
+import type { PlacedRules } from './openapi-schema.ts'
 import { itemsOf, propertiesOf, type RuleProps, type SchemaProps, valuesOf } from './schema-props.ts'
 
 const embedded = 'x-kubernetes-embedded-resource'
@@ -31,20 +32,19 @@ export class CelRules {
     this.#root = root
   }
 
-  /**
-   * Compiles the rules of a schema.
-   * @param uncorrelated the place of the list around the schema whose items have no old values
-   */
-  check(schema: SchemaProps, place: string, uncorrelated: string | undefined, found: Findings): void {
+  /** Compiles the rules of a schema, one in each step. */
+  *check({ schema, place, uncorrelated }: PlacedRules, found: Findings): Generator<void> {
     const { 'x-kubernetes-validations': rules = [] } = schema
-    if (rules.length === 0) return
     const at = `${place}.x-kubernetes-validations`
     const type = this.#typeOf(schema)
     if (type === undefined) {
       found.invalid(at, 'needs a schema in which every value has a type')
       return
     }
-    for (const [index, rule] of rules.entries()) checkRule(rule, type, `${at}[${index}]`, uncorrelated, found)
+    for (const [index, rule] of rules.entries()) {
+      checkRule(rule, type, `${at}[${index}]`, uncorrelated, found)
+      yield
+    }
   }
 
   /** Returns undefined for a value that expressions cannot read, because its schema has no type. */

@@ -1,12 +1,14 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { JsonObject, Violation } from '../../../model/index.ts'
+import type { JsonObject } from '../../../model/index.ts'
 import { SchemaError } from '../../../model/schema-error.ts'
 import { compileObjectRules } from '../../../model/schema-rules.ts'
+import { CheckWork, TooManySteps } from './check-work.ts'
 import { checkResources } from './embedded-resources.ts'
 import { Findings } from './findings.ts'
 import type { Patterns } from './patterns.ts'
 import { hasUnknownFields } from './pruned-defaults.ts'
-import { itemsOf, propertiesOf, type SchemaProps, someSchema } from './schema-props.ts'
+import type { SchemaFacts } from './schema-facts.ts'
+import { itemsOf, propertiesOf, type SchemaProps } from './schema-props.ts'
 import { SchemaValue } from './schema-value.ts'
 
 /** Where the walk is. */
@@ -21,34 +23,53 @@ interface Spot {
 
 const metadataFields: ReadonlySet<string> = new Set(['metadata', 'apiVersion', 'kind'])
 
+interface PlacedDefault {
+  readonly schema: SchemaProps
+  readonly isResource: boolean
+  readonly spot: Spot
+}
+
 /** Checks that the defaults of a structural schema are valid by it, and that pruning leaves them as they are. */
 export class Defaults {
   readonly #patterns: Patterns
+  readonly #facts: SchemaFacts
   readonly #allowsUnknown: boolean
   readonly #found: Findings
+  readonly #placed: PlacedDefault[] = []
+  readonly #work = new CheckWork()
 
   /** @param allowsUnknown true if unknown fields are not reported */
-  constructor(patterns: Patterns, allowsUnknown: boolean, found: Findings) {
+  constructor(patterns: Patterns, facts: SchemaFacts, allowsUnknown: boolean, found: Findings) {
     this.#patterns = patterns
+    this.#facts = facts
     this.#allowsUnknown = allowsUnknown
     this.#found = found
   }
 
-  /** @param root the schema of whole objects */
-  check(root: SchemaProps, place: string): void {
-    this.#visit(root, { place, resource: root, steps: [], isInMetadata: false })
+  /**
+   * Checks one default in each step.
+   * @param root the schema of whole objects
+   */
+  *check(root: SchemaProps, place: string): Generator<void> {
+    this.#collect(root, { place, resource: root, steps: [], isInMetadata: false })
+    for (const { schema, isResource, spot } of this.#placed) {
+      this.#checkDefault(schema, isResource, spot)
+      yield
+    }
   }
 
   /** Does not look into additional properties: as in Kubernetes, their defaults are never checked. */
-  #visit(schema: SchemaProps, outer: Spot): void {
+  #collect(schema: SchemaProps, outer: Spot): void {
+    if (!this.#facts.of(schema).hasDefaults) return
     const isResource = schema === outer.resource || schema['x-kubernetes-embedded-resource'] === true
     const spot = isResource ? { ...outer, resource: schema, steps: [], isInMetadata: false } : outer
-    if (schema.default !== undefined && schema.default !== null) this.#checkDefault(schema, isResource, spot)
+    if (schema.default !== undefined && schema.default !== null)
+      this.#placed.push({ schema, isResource, spot })
     const { place, steps } = spot
     const items = itemsOf(schema)
-    if (items !== undefined) this.#visit(items, { ...spot, place: `${place}.items`, steps: [...steps, 0] })
+    if (items !== undefined) this.#collect(items, { ...spot, place: `${place}.items`, steps: [...steps, 0] })
     for (const [name, property] of propertiesOf(schema))
-      this.#visit(property, {
+      this.#collect(property, {
         ...spot,
         place: `${place}.properties[${name}]`,
         steps: [...steps, name],
@@ -76,20 +97,33 @@ export class Defaults {
       if (found.total > before) return
     }
     const before = found.total
-    new SchemaValue(this.#patterns, place).check(schema, value, place, found)
+    this.#work.begin()
+    try {
+      new SchemaValue(this.#patterns, this.#work, place).check(schema, value, place, found)
+    } catch (error) {
+      if (!(error instanceof TooManySteps)) throw error
+      found.tooMany(place, 'takes too many steps to check by its schema, with the defaults before it')
+    }
     if (found.total === before) this.#checkRules(schema, isResource, value, place)
   }
 
-  /** Checks the rules as for an object that keeps the value, and as for a new one. */
+  /** Checks the rules as for an object that keeps the value, and as for a new one. Leaves out what would take too long. */
   #checkRules(schema: SchemaProps, isResource: boolean, value: unknown, place: string): void {
-    if (!someSchema(schema, each => each['x-kubernetes-validations'] !== undefined)) return
+    const { rules } = this.#facts.of(schema)
+    if (rules === 0 || !this.#work.takesRules(rules)) return
     const found = this.#found
-    const root = isResource ? { ...schema, 'x-kubernetes-embedded-resource': true } : schema
-    for (const previous of [{ default: value }, undefined]) {
-      const before = found.total
-      for (const { field, message, reason } of violationsOf(root, value, previous))
-        found.add(reason, place + field.slice('default'.length), message)
-      if (found.total > before) return
+    try {
+      const whole = isResource ? { ...schema, 'x-kubernetes-embedded-resource': true } : schema
+      const compiled = compileObjectRules({ default: whole })
+      for (const previous of [{ default: value }, undefined]) {
+        const { state, transitions } = compiled.validate({ default: value }, previous)
+        for (const { field, message, reason } of [...state, ...transitions])
+          found.add(reason, place + field.slice('default'.length), message)
+        if (state.length + transitions.length > 0) return
+      }
+    } catch (error) {
+      if (!(error instanceof SchemaError)) throw error
+      found.invalid(place, error.message)
     }
   }
 }
@@ -101,21 +135,4 @@ function resourceAround(steps: readonly (string | number)[], value: unknown): Js
     value,
   )
   return { apiVersion: 'validation/v1', kind: 'Validation', ...(isRecord(around) && around) }
-}
-
-function violationsOf(
-  schema: SchemaProps,
-  value: unknown,
-  previous: { readonly default: unknown } | undefined,
-): readonly Pick<Violation, 'field' | 'reason' | 'message'>[] {
-  try {
-    const { state, transitions } = compileObjectRules({ default: schema }).validate(
-      { default: value },
-      previous,
-    )
-    return [...state, ...transitions]
-  } catch (error) {
-    if (!(error instanceof SchemaError)) throw error
-    return [{ field: 'default', reason: 'FieldValueInvalid', message: error.message }]
-  }
 }

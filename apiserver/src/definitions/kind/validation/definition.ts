@@ -1,5 +1,5 @@
 import { definitionShape } from '../definition-shape.ts'
-import { encodedAs, findMistyped, type Mistyped } from '../go-shape.ts'
+import { findMistyped, type Mistyped } from '../go-shape.ts'
 import type { SchemaProps } from './schema-props.ts'
 
 export interface DefinitionNames {
@@ -80,12 +80,15 @@ export interface DefinitionContent {
   }
 }
 
-/** Reads the content of a definition, or finds the values of other types. */
-export function readDefinition(object: {
+/** Reads the content of a definition, which `defaults.ts` has completed, or finds the values of other types. */
+export function readDefinition({
+  spec,
+  status,
+}: {
   readonly spec?: unknown
   readonly status?: unknown
 }): DefinitionContent | readonly Mistyped[] {
-  const content = encodedAs(definitionShape, { spec: object.spec ?? {}, status: object.status ?? {} })
+  const content = { spec, status }
   const mistyped: Mistyped[] = []
   return isContent(content, mistyped) ? content : mistyped
 }

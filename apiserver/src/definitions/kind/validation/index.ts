@@ -3,4 +3,4 @@
  *
  * It needs the engine of rules, so it is imported at the first write of a definition.
  */
-export { validateDefinition } from './validate.ts'
+export { inspectDefinition } from './validate.ts'

@@ -5,51 +5,73 @@ import { Findings } from './findings.ts'
 import { checkItems, granularKeyword } from './list-keywords.ts'
 import { hasUnknownType, type SchemaLeniency } from './openapi-schema.ts'
 import { hasUnknownFields } from './pruned-defaults.ts'
-import { type SchemaProps, someSchema } from './schema-props.ts'
-import { unreadableKeyword } from './structural.ts'
+import { forEachPart, type SchemaProps } from './schema-props.ts'
+import { schemasOf } from './versions.ts'
 
 /** What is not demanded of a changed definition, because the stored one does not keep it either. As in Kubernetes. */
-export interface Leniency {
-  readonly schema: SchemaLeniency
-  readonly conversion: ConversionLeniency
-  /** Versions may be without a schema unless they are served. */
-  readonly allowsNoSchema: boolean
+export interface Leniency extends SchemaLeniency {
   /** Defaults may have unknown fields. */
   readonly allowsUnknownInDefaults: boolean
 }
 
 const strict: Leniency = {
-  schema: { allowsGranularSets: false, allowsOptionalKeys: false, allowsUnknownTypes: false },
-  // Kubernetes takes any bundle until the kind is served.
-  conversion: { allowsInvalidBundle: true, allowsUnknownReviews: false },
-  allowsNoSchema: false,
+  allowsGranularSets: false,
+  allowsOptionalKeys: false,
+  allowsUnknownTypes: false,
   allowsUnknownInDefaults: false,
 }
 
+/** Walks over all stored schemas. */
 export function leniencyAfter(previous: DefinitionContent | undefined): Leniency {
   if (previous === undefined) return strict
-  const { versions = [], conversion } = previous.spec
-  const schemas = versions.flatMap(({ schema }) => schema?.openAPIV3Schema ?? [])
-  const some = (test: (schema: SchemaProps) => boolean) => schemas.some(schema => someSchema(schema, test))
-  const { clientConfig, conversionReviewVersions: reviews = [] } = conversion?.webhook ?? {}
+  const faults: Faults = {
+    granularSets: false,
+    optionalKeys: false,
+    unknownTypes: false,
+    unknownInDefaults: false,
+  }
+  for (const { schema } of schemasOf(previous.spec)) findFaults(schema, faults)
+  return {
+    allowsGranularSets: faults.granularSets,
+    allowsOptionalKeys: faults.optionalKeys,
+    allowsUnknownTypes: faults.unknownTypes,
+    allowsUnknownInDefaults: faults.unknownInDefaults,
+  }
+}
+
+/** The same for the conversion. Kubernetes takes any bundle until the kind is served. */
+export function conversionLeniencyAfter(previous: DefinitionContent | undefined): ConversionLeniency {
+  if (previous === undefined) return { allowsInvalidBundle: true, allowsUnknownReviews: false }
+  const { clientConfig, conversionReviewVersions: reviews = [] } = previous.spec.conversion?.webhook ?? {}
   const { caBundle = '' } = clientConfig ?? {}
   return {
-    schema: {
-      allowsGranularSets: some(schema => granularKeyword(schema) !== undefined),
-      allowsOptionalKeys: some(hasOptionalKeys),
-      allowsUnknownTypes: some(hasUnknownType),
-    },
-    conversion: {
-      allowsInvalidBundle: !isEstablished(previous) || (caBundle !== '' && !isBundle(caBundle)),
-      allowsUnknownReviews: reviews.length > 0 && !hasKnownReview(reviews),
-    },
-    allowsNoSchema: schemas.length < versions.length,
-    allowsUnknownInDefaults: schemas
-      .filter(schema => unreadableKeyword(schema) === undefined)
-      .some(schema =>
-        someSchema(schema, each => each.default !== undefined && hasUnknownFields(each, each.default)),
-      ),
+    allowsInvalidBundle: !isEstablished(previous) || (caBundle !== '' && !isBundle(caBundle)),
+    allowsUnknownReviews: reviews.length > 0 && !hasKnownReview(reviews),
   }
+}
+
+/** Returns true if all versions must have a schema: otherwise only those that are served. */
+export function requiresSchemas(previous: DefinitionContent | undefined): boolean {
+  const { versions = [] } = previous?.spec ?? {}
+  return versions.every(({ schema }) => schema?.openAPIV3Schema !== undefined)
+}
+
+/** What stored schemas break. */
+interface Faults {
+  granularSets: boolean
+  optionalKeys: boolean
+  unknownTypes: boolean
+  unknownInDefaults: boolean
+}
+
+function findFaults(schema: SchemaProps, faults: Faults): void {
+  if (schema['x-kubernetes-list-type'] !== undefined) {
+    faults.granularSets ||= granularKeyword(schema) !== undefined
+    faults.optionalKeys ||= hasOptionalKeys(schema)
+  }
+  faults.unknownTypes ||= hasUnknownType(schema)
+  if (schema.default !== undefined) faults.unknownInDefaults ||= hasUnknownFields(schema, schema.default)
+  forEachPart(schema, part => findFaults(part, faults))
 }
 
 /** Returns true if the kind is served, or was. */

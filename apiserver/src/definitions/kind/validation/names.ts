@@ -46,12 +46,14 @@ export function checkNames(names: DefinitionNames, place: string, found: Finding
   for (const [at, category] of categories.entries()) check(`categories[${at}]`, category)
 }
 
-/** Checks the name of the definition, which is that of the kind. */
+/** Checks the name of a new definition, which is that of its kind. */
 export function checkMetadataName(
   name: string,
   { group, names: { plural } }: DefinitionSpec,
   found: Findings,
 ): void {
+  const problem = checkSubdomain(name)
+  if (problem !== undefined) found.invalid('metadata.name', problem)
   if (name !== `${plural}.${group}`)
     found.invalid('metadata.name', 'must be spec.names.plural+"."+spec.group')
 }

@@ -1,7 +1,7 @@
-import type { CelRules } from './cel-rules.ts'
-import { Findings } from './findings.ts'
+import type { Findings } from './findings.ts'
 import { checkListKeywords, type ListLeniency } from './list-keywords.ts'
 import { checkRuleFields } from './rule-fields.ts'
+import type { SchemaFacts } from './schema-facts.ts'
 import { isList, itemsOf, listedItemsOf, propertiesOf, type SchemaProps, valuesOf } from './schema-props.ts'
 
 const embedded = 'x-kubernetes-embedded-resource'
@@ -23,49 +23,49 @@ interface Way {
   /** Set where defaults are forbidden: the end of the sentence "must not be set". */
   readonly noDefaults?: string
   readonly isInMetadata: boolean
-  /** The place of the list around the schema whose values cannot be compared with old ones. */
+  /** The place of the list around the schema whose items have no old values. */
   readonly uncorrelated?: string
   /** False inside logic, where rules are refused elsewhere. */
   readonly hasRules: boolean
 }
 
+/** A schema with rules whose expressions are still to be compiled. */
+export interface PlacedRules {
+  readonly schema: SchemaProps
+  readonly place: string
+  /** The place of the list around the schema whose items have no old values. */
+  readonly uncorrelated: string | undefined
+}
+
 /**
  * Checks a schema and all schemas in it, wherever they stand: the keywords that OpenAPI has and Kubernetes does not, those that exclude
- * each other, and the rules.
- * @param rules undefined if the schema is not structural. Expressions are not compiled then, because values have no types.
+ * each other, and the rules but for their expressions.
+ * @returns the schemas whose rules can be compiled
  */
 export function checkOpenApiSchema(
   schema: SchemaProps,
   place: string,
   leniency: SchemaLeniency,
-  rules: CelRules | undefined,
+  facts: SchemaFacts,
   found: Findings,
-): void {
-  const ofRules = new Findings()
-  const walk = new SchemaWalk(leniency, rules, schema, found, ofRules)
+): readonly PlacedRules[] {
+  const walk = new SchemaWalk(leniency, facts, schema, found)
   walk.check(schema, place, { isInMetadata: false, hasRules: true })
-  found.addAll(ofRules)
+  return walk.rules
 }
 
 class SchemaWalk {
+  readonly rules: PlacedRules[] = []
   readonly #leniency: SchemaLeniency
-  readonly #rules: CelRules | undefined
+  readonly #facts: SchemaFacts
   readonly #root: SchemaProps
   readonly #found: Findings
-  readonly #ofRules: Findings
 
-  constructor(
-    leniency: SchemaLeniency,
-    rules: CelRules | undefined,
-    root: SchemaProps,
-    found: Findings,
-    ofRules: Findings,
-  ) {
+  constructor(leniency: SchemaLeniency, facts: SchemaFacts, root: SchemaProps, found: Findings) {
     this.#leniency = leniency
-    this.#rules = rules
+    this.#facts = facts
     this.#root = root
     this.#found = found
-    this.#ofRules = ofRules
   }
 
   check(schema: SchemaProps, place: string, way: Way): void {
@@ -80,10 +80,10 @@ class SchemaWalk {
     if (schema['x-kubernetes-preserve-unknown-fields'] === false)
       found.invalid(`${place}.x-kubernetes-preserve-unknown-fields`, 'must be true or undefined')
     checkListKeywords(schema, place, this.#leniency, found)
-    checkRuleFields(schema, place, found)
+    checkRuleFields(schema, place, this.#facts, found)
     // As in Kubernetes: an expression over a malformed schema would fail for a reason that goes away with that of the schema.
-    if (way.hasRules && found.total === before)
-      this.#rules?.check(schema, place, way.uncorrelated, this.#ofRules)
+    if (way.hasRules && found.total === before && schema['x-kubernetes-validations'] !== undefined)
+      this.rules.push({ schema, place, uncorrelated: way.uncorrelated })
   }
 
   /** Checks the keywords that are not allowed, or not there. */

@@ -1,21 +1,27 @@
 import { followPath } from '../../../model/index.ts'
 import type { Findings } from './findings.ts'
+import type { SchemaFacts } from './schema-facts.ts'
 import type { RuleProps, SchemaProps } from './schema-props.ts'
-import { unreadableKeyword } from './structural.ts'
 
 const reasons = ['FieldValueDuplicate', 'FieldValueForbidden', 'FieldValueInvalid', 'FieldValueRequired']
 
 /** Checks the fields of the rules of one schema, but for the expressions. */
-export function checkRuleFields(schema: SchemaProps, place: string, found: Findings): void {
+export function checkRuleFields(
+  schema: SchemaProps,
+  place: string,
+  facts: SchemaFacts,
+  found: Findings,
+): void {
   const { 'x-kubernetes-validations': rules = [] } = schema
   for (const [at, rule] of rules.entries())
-    checkFields(rule, schema, `${place}.x-kubernetes-validations[${at}]`, found)
+    checkFields(rule, schema, `${place}.x-kubernetes-validations[${at}]`, facts, found)
 }
 
 function checkFields(
   { rule, message = '', messageExpression = '', reason, fieldPath = '' }: RuleProps,
   schema: SchemaProps,
   place: string,
+  facts: SchemaFacts,
   found: Findings,
 ): void {
   if (rule.trim() === '') found.required(`${place}.rule`)
@@ -29,7 +35,7 @@ function checkFields(
   if (fieldPath === '') return
   if (fieldPath.trim() === '') found.invalid(`${place}.fieldPath`, 'must not be blank')
   if (hasLines(fieldPath)) found.invalid(`${place}.fieldPath`, 'must not have line breaks')
-  if (unreadableKeyword(schema) !== undefined) return
+  if (facts.of(schema).unreadable !== undefined) return
   const field = followPath(fieldPath, schema)
   if (typeof field === 'string') found.invalid(`${place}.fieldPath`, field)
 }

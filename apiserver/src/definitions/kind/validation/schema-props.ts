@@ -85,28 +85,19 @@ export function propertiesOf({ properties = {} }: SchemaProps): [name: string, s
   return Object.entries(properties)
 }
 
-/** Yields the schemas directly inside a schema, at every keyword. */
-export function* partsOf(schema: SchemaProps): Generator<SchemaProps> {
-  const { allOf = [], anyOf = [], oneOf = [], not, patternProperties, dependencies, definitions } = schema
+/** Visits the schemas directly inside a schema, at every keyword. */
+export function forEachPart(schema: SchemaProps, visit: (part: SchemaProps) => void): void {
   const items = itemsOf(schema)
-  if (items !== undefined) yield items
-  yield* listedItemsOf(schema)
-  yield* allOf
-  yield* anyOf
-  yield* oneOf
-  if (not !== undefined) yield not
-  for (const byName of [schema.properties, patternProperties, definitions])
-    if (byName !== undefined) yield* Object.values(byName)
+  if (items !== undefined) visit(items)
+  listedItemsOf(schema).forEach(visit)
+  for (const branches of [schema.allOf, schema.anyOf, schema.oneOf]) branches?.forEach(visit)
+  if (schema.not !== undefined) visit(schema.not)
+  for (const byName of [schema.properties, schema.patternProperties, schema.definitions])
+    if (byName !== undefined) Object.values(byName).forEach(visit)
   for (const more of [schema.additionalProperties, schema.additionalItems])
-    if (typeof more === 'object') yield more
-  for (const dependency of Object.values(dependencies ?? {})) if (!isList(dependency)) yield dependency
-}
-
-/** Returns true if the test holds for a schema or for one inside of it. */
-export function someSchema(schema: SchemaProps, test: (schema: SchemaProps) => boolean): boolean {
-  if (test(schema)) return true
-  for (const part of partsOf(schema)) if (someSchema(part, test)) return true
-  return false
+    if (typeof more === 'object') visit(more)
+  for (const dependency of Object.values(schema.dependencies ?? {}))
+    if (!isList(dependency)) visit(dependency)
 }
 
 /** `Array.isArray` does not tell read-only lists from objects. */

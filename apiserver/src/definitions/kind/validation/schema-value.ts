@@ -1,5 +1,6 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { deepEqual, kubernetesFormat } from '../../../model/index.ts'
+import type { CheckWork } from './check-work.ts'
 import { Findings } from './findings.ts'
 import type { Patterns } from './patterns.ts'
 import { itemsOf, propertiesOf, propertyOf, type SchemaProps, valuesOf } from './schema-props.ts'
@@ -10,15 +11,19 @@ import { itemsOf, propertiesOf, propertyOf, type SchemaProps, valuesOf } from '.
  */
 export class SchemaValue {
   readonly #patterns: Patterns
+  readonly #work: CheckWork
   /** The place of the whole value, where Kubernetes reports what logic refuses. */
   readonly #root: string
 
-  constructor(patterns: Patterns, root: string) {
+  constructor(patterns: Patterns, work: CheckWork, root: string) {
     this.#patterns = patterns
+    this.#work = work
     this.#root = root
   }
 
+  /** @throws TooManySteps */
   check(schema: SchemaProps, value: unknown, place: string, found: Findings): void {
+    this.#work.spend(1 + (schema.enum?.length ?? 0))
     checkType(schema, value, place, found)
     checkEnum(schema, value, place, found)
     if (value === null) return
@@ -86,6 +91,8 @@ export class SchemaValue {
   ): void {
     const { minProperties = 0, maxProperties = Infinity, required = [], additionalProperties } = schema
     const names = Object.keys(value)
+    const properties = propertiesOf(schema)
+    this.#work.spend(required.length + properties.length)
     const { length } = names
     if (length < minProperties)
       found.invalid(place, `must have at least ${minProperties} fields, has ${length}`)
@@ -98,7 +105,7 @@ export class SchemaValue {
         found.invalid(place, `must not have the field ${JSON.stringify(name)}`)
       else if (values !== undefined) this.check(values, value[name], `${place}.${name}`, found)
     }
-    for (const [name, property] of propertiesOf(schema))
+    for (const [name, property] of properties)
       if (Object.hasOwn(value, name)) this.check(property, value[name], `${place}.${name}`, found)
     for (const name of required) if (!Object.hasOwn(value, name)) found.required(`${place}.${name}`)
   }

@@ -1,8 +1,8 @@
 import { followPath } from '../../../model/index.ts'
 import type { SelectableField } from './definition.ts'
 import type { Findings } from './findings.ts'
+import { SchemaFacts } from './schema-facts.ts'
 import type { SchemaProps } from './schema-props.ts'
-import { unreadableKeyword } from './structural.ts'
 
 /** The bound of Kubernetes for one version. */
 const maxFields = 8
@@ -16,7 +16,7 @@ export function checkSelectableFields(
   place: string,
   found: Findings,
 ): void {
-  const unreadable = unreadableKeyword(schema)
+  const { unreadable } = new SchemaFacts(schema).of(schema)
   if (unreadable !== undefined)
     found.invalid(place.replace(/selectableFields$/, 'schema.openAPIV3Schema'), unreadable)
   const distinct = new Set<string>()

@@ -1,14 +1,5 @@
 import type { Findings } from './findings.ts'
-import type { Patterns } from './patterns.ts'
-import {
-  described,
-  itemsOf,
-  listedItemsOf,
-  propertiesOf,
-  propertyOf,
-  type SchemaProps,
-  valuesOf,
-} from './schema-props.ts'
+import { described, itemsOf, propertiesOf, propertyOf, type SchemaProps, valuesOf } from './schema-props.ts'
 
 /**
  * What makes a schema structural, as Kubernetes defines it: each value has a type, logic only constrains what is declared outside
@@ -21,46 +12,30 @@ const embedded = 'x-kubernetes-embedded-resource'
 const intOrString = 'x-kubernetes-int-or-string'
 const preserve = 'x-kubernetes-preserve-unknown-fields'
 
-/**
- * Returns why a schema cannot be read as a structural one at all, or undefined. Other checks find the same at its place, except for
- * `$schema`.
- */
-export function unreadableKeyword(schema: SchemaProps): string | undefined {
-  if (schema.id) return 'id is not supported'
-  if (schema.$schema) return '$schema is not supported'
-  if (schema.$ref) return '$ref is not supported'
-  for (const keyword of ['patternProperties', 'dependencies', 'additionalItems', 'definitions'] as const)
-    if (schema[keyword] !== undefined) return `${keyword} is not supported`
-  if (schema[preserve] === false) return `${preserve} must be true or undefined`
-  if (listedItemsOf(schema).length > 0) return 'items must be a schema, not a list of schemas'
-  const { allOf = [], anyOf = [], oneOf = [], not } = schema
-  const inside = [itemsOf(schema), valuesOf(schema), not, ...allOf, ...anyOf, ...oneOf]
-  for (const each of [...inside, ...propertiesOf(schema).map(([, property]) => property)]) {
-    const problem = each && unreadableKeyword(each)
-    if (problem !== undefined) return problem
-  }
-  return undefined
+/** A pattern, and the place of its keyword. */
+export interface PlacedPattern {
+  readonly source: string
+  readonly place: string
 }
 
-/** Checks a schema that can be read. */
+/** Checks a schema that can be read. Returns its patterns, which are still to be checked. */
 export function checkStructural(
   schema: SchemaProps,
   place: string,
-  patterns: Patterns,
   found: Findings,
-): void {
-  const structural = new Structural(patterns, found)
+): readonly PlacedPattern[] {
+  const structural = new Structural(found)
   structural.check(schema, 'root', place)
   // As in Kubernetes, of the root only: logic further inside may constrain fields that are not declared.
   structural.checkCompleteness(schema, schema, place, place)
+  return structural.patterns
 }
 
 class Structural {
-  readonly #patterns: Patterns
+  readonly patterns: PlacedPattern[] = []
   readonly #found: Findings
 
-  constructor(patterns: Patterns, found: Findings) {
-    this.#patterns = patterns
+  constructor(found: Findings) {
     this.#found = found
   }
 
@@ -138,7 +113,7 @@ class Structural {
   #checkOtherLogic({ oneOf = [], not, pattern }: SchemaProps, place: string): void {
     this.#checkBranches('oneOf', oneOf, place)
     if (not !== undefined) this.#checkBranch(not, `${place}.not`)
-    if (pattern !== undefined) this.#patterns.check(pattern, `${place}.pattern`, this.#found)
+    if (pattern !== undefined) this.patterns.push({ source: pattern, place: `${place}.pattern` })
   }
 
   #checkBranches(keyword: string, branches: readonly SchemaProps[], place: string): void {

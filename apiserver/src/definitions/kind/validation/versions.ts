@@ -9,10 +9,13 @@ import { checkSubresources } from './subresources.ts'
 
 type Aspect = 'schema' | 'subresources' | 'additionalPrinterColumns' | 'selectableFields'
 
-/** A part of the versions, and its place. The status subresource matters to the schema beside it. */
+/** The schema of one version, or that of all. */
 export interface VersionSchema {
   readonly place: string
+  /** The versions. */
+  readonly names: readonly string[]
   readonly schema: SchemaProps
+  /** True if one of the versions has the subresource status. */
   readonly hasStatus: boolean
 }
 
@@ -58,12 +61,12 @@ class Parts {
   }
 }
 
-/** Checks everything about versions but their schemas, which are returned. */
+/** Checks everything about versions but their schemas. */
 export function checkVersions(
   spec: DefinitionSpec,
   options: { readonly requiresSchemas: boolean },
   found: Findings,
-): VersionSchema[] {
+): void {
   const parts = new Parts(spec)
   const { versions } = parts
   for (const [at, version] of versions.entries()) {
@@ -102,12 +105,17 @@ export function checkVersions(
         'needs a schema in the same place: as in Kubernetes, either both are the same in all versions or both differ',
       )
   }
-  const hasStatus = (of: readonly DefinitionVersion[]) => of.some(({ subresources }) => subresources?.status)
+}
+
+/** Returns the schemas of a definition: one, if it is the same in all versions. */
+export function schemasOf(spec: DefinitionSpec): VersionSchema[] {
+  const parts = new Parts(spec)
   const schemas: VersionSchema[] = []
   for (const [place, { openAPIV3Schema: schema }, version] of parts.of('schema', 'validation')) {
-    const concerned = parts.isShared('schema') ? versions : [version]
-    if (schema !== undefined)
-      schemas.push({ place: `${place}.openAPIV3Schema`, schema, hasStatus: hasStatus(concerned) })
+    const versions = parts.isShared('schema') ? parts.versions : [version]
+    const hasStatus = versions.some(({ subresources }) => subresources?.status !== undefined)
+    const names = versions.map(({ name }) => name)
+    if (schema !== undefined) schemas.push({ place: `${place}.openAPIV3Schema`, names, schema, hasStatus })
   }
   return schemas
 }
