@@ -10,17 +10,20 @@ import { quote, readDirectory, reasonOf, UsageError } from './flags-values.ts'
  */
 export function readPluginSource(text: string, readFile: ReadFile): PluginSource {
   const path = readDirectory(text)
+  const manifest = join(path, 'package.json')
   if (/\.(tgz|tar\.gz)$/.test(path)) return { kind: 'archive', path, label: path }
   try {
-    readFile(join(path, 'package.json'))
+    readFile(manifest)
     return { kind: 'folder', path, label: path }
   } catch (error) {
     const installed = isPackageName(text) ? findInstalled(text, readFile) : undefined
     if (installed !== undefined) return { kind: 'package', path: installed, label: `npm:${text}` }
     const remedy = isPackageName(text)
       ? `, and no package of that name is installed in ${quote(resolve())}`
-      : ': a folder with a package.json, a .tgz of `npm pack` or the name of an installed package is accepted'
-    throw new UsageError(`${quote(text)} holds no plugin: ${reasonOf(error)}${remedy}`, { cause: error })
+      : '; a folder with a package.json, a .tgz of `npm pack` or the name of an installed package is accepted'
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    const reason = isMissing ? `there is no file ${quote(manifest)}` : reasonOf(error)
+    throw new UsageError(`${quote(text)} holds no plugin: ${reason}${remedy}`, { cause: error })
   }
 }
 
