@@ -1,4 +1,5 @@
 import { isRecord, type PrinterColumn } from '@setpoint/controller-runtime/api'
+import { compileJsonPath } from '@setpoint/controller-runtime/internal'
 import { type Fields, recordOf, recordsOf, textOf, textsOf } from '../kubernetes/index.ts'
 import type { JsonObject, ScalePaths } from '../model/index.ts'
 
@@ -104,7 +105,7 @@ function readVersion(version: Fields, { preserveUnknownFields }: Fields): Defini
     root: preserveUnknownFields === true ? { ...root, 'x-kubernetes-preserve-unknown-fields': true } : root,
     hasStatus: isRecord(subresources.status),
     scale: readScale(subresources.scale),
-    columns: recordsOf(version.additionalPrinterColumns).map(readColumn),
+    columns: recordsOf(version.additionalPrinterColumns).map(readColumn).filter(hasPath),
     selectable: recordsOf(version.selectableFields).map(({ jsonPath }) => textOf(jsonPath)),
   }
 }
@@ -117,6 +118,17 @@ function readScale(value: unknown): ScalePaths | undefined {
     spec: textOf(specReplicasPath),
     status: textOf(statusReplicasPath),
     selector: selector === '' ? undefined : selector,
+  }
+}
+
+/** Kubernetes accepts a column with a malformed path, and does not show it. */
+function hasPath({ jsonPath }: PrinterColumn): boolean {
+  try {
+    compileJsonPath(jsonPath)
+    return true
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    return false
   }
 }
 

@@ -1,5 +1,5 @@
 import type { PrinterColumn } from '@setpoint/controller-runtime/api'
-import { compileJsonPath, type JsonPath } from '@setpoint/controller-runtime/internal'
+import { compileJsonPath } from '@setpoint/controller-runtime/internal'
 import type { ComputedColumn } from '../model/index.ts'
 
 /** A column as a Table describes it. */
@@ -44,13 +44,14 @@ export class TableColumns {
     readonly find: (object: Readonly<Record<string, unknown>>) => unknown
   }[]
 
+  /** @throws SyntaxError for a path that does not compile. Those of models and definitions were checked. */
   constructor(declared: readonly (PrinterColumn | ComputedColumn)[]) {
     const columns = declared.length === 0 ? defaultColumns : declared
     this.hasName = !columns.some(column => 'cell' in column && column.name === nameColumn.name)
     this.definitions = [...(this.hasName ? [nameColumn] : []), ...columns.map(definitionOf)]
     this.#columns = columns.map(column => ({
       type: column.type,
-      find: 'cell' in column ? column.cell : pathOf(column.jsonPath),
+      find: 'cell' in column ? column.cell : compileJsonPath(column.jsonPath),
     }))
   }
 
@@ -83,14 +84,4 @@ function dateOf(text: string): Date | string {
   if (text === '' || text === zeroTime) return '<unknown>'
   const date = new Date(rfc3339.test(text) ? text : Number.NaN)
   return Number.isNaN(date.getTime()) ? '<invalid>' : date
-}
-
-/** Kubernetes accepts a definition with a malformed path, whose cells stay empty. `defineModel` has checked the others. */
-function pathOf(jsonPath: string): JsonPath {
-  try {
-    return compileJsonPath(jsonPath)
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    return () => undefined
-  }
 }
