@@ -1,4 +1,179 @@
 import type { Difference } from './differences.ts'
 
 /** The responses about definitions and admission that differ from the recorded ones. */
-export const definitionDifferences: readonly Difference[] = []
+export const definitionDifferences: readonly Difference[] = [
+  {
+    says: 'The cost of a CEL rule is bounded when it runs (422 past the bound) and not estimated when the definition is stored.',
+    page: 'definitions.md',
+    responses: {
+      'messages, reasons and paths of rules are validated: an expression for the message': 201,
+      'rules that cost too much: a list without a bound': 201,
+      'rules that cost too much: three nested loops': 201,
+    },
+  },
+  {
+    says: 'A response has no warnings about a request that is refused, or about violations that stay as they are.',
+    page: 'definitions.md',
+    responses: {
+      'the group and the scope of a definition are validated: a version as before v1': 422,
+      'values are checked by the schema of a definition: an object for a list': 422,
+      'rules of stored values may stay broken: a label': 200,
+      'rules of stored values may stay broken: the field with the broken rule': 422,
+      'rules of stored values may stay broken: a part of the object with the broken rule': 422,
+      'rules of stored values may stay broken: a transition rule': 422,
+      'objects of a definition are patched: JSON patch: copy': 422,
+    },
+  },
+  {
+    says: 'A JSON patch that does not apply is refused with the place as a cause, and `replace` needs a value to replace.',
+    page: 'definitions.md',
+    responses: {
+      'a definition is changed: a JSON patch that fails': 422,
+      'unknown fields of a definition are pruned: a JSON patch that tests an unknown field': 422,
+      'objects of a definition are patched: JSON patch: add to a missing parent': 422,
+      'objects of a definition are patched: JSON patch: replace what is missing': 422,
+      'objects of a definition are patched: JSON patch: remove what is missing': 422,
+      'objects of a definition are patched: JSON patch: a test that fails': 422,
+      'objects of a definition are patched: JSON patch: an unknown operation': 400,
+    },
+  },
+  {
+    says: 'An unknown value of `fieldValidation`, and an unknown field in a strict patch of a definition, are refused with 400.',
+    page: 'definitions.md',
+    responses: {
+      'a definition is changed: an unknown field, strict': 400,
+      'unknown fields of a definition are pruned: unknown fields: Sometimes': 400,
+      'unknown fields of a definition are pruned: duplicate fields: Sometimes': 400,
+    },
+  },
+  {
+    says: 'Errors shorten long names.',
+    page: 'definitions.md',
+    responses: {
+      'objects of a definition have names: a name of 254 characters': 422,
+    },
+  },
+  {
+    says: 'There is no namespace `kube-system`.',
+    page: 'definitions.md',
+    responses: {
+      'objects of a definition have names: in another namespace': 404,
+    },
+  },
+  {
+    says: 'other methods are refused with 405',
+    page: 'namespaces.md',
+    responses: {
+      'objects of a definition have names: in all namespaces': 405,
+      'collections of a definition are deleted: in all namespaces': 405,
+    },
+  },
+  {
+    says: 'An apply may have fields that the stored version, or the definition of definitions, does not declare: they are removed.',
+    page: 'definitions.md',
+    responses: {
+      'a definition is applied: an unknown field': 200,
+      'a definition is applied: read': 200,
+      'the status of a definition is applied: read': 200,
+      'managed fields have the version of their apply: at v2': 200,
+      'managed fields have the version of their apply: the first at v2': 200,
+      'an object has several versions without a conversion: applied at v2': 200,
+      'an object has several versions without a conversion: all at v1': 200,
+    },
+  },
+  {
+    says: 'What was there before the first apply belongs to `before-first-apply`, and a duplicate in a set to its first owner.',
+    page: 'definitions.md',
+    responses: {
+      'stored values that are invalid may stay: applied': 200,
+      'stored values that are invalid may stay: read': 200,
+      'objects of a definition are deleted: applied meanwhile': 200,
+      'objects of a definition are deleted: the last finalizer': 200,
+    },
+  },
+  {
+    says: 'The response to a write that removes an object has the version of the removal.',
+    page: 'definitions.md',
+    responses: {
+      'a definition waits for finalizers of its objects: the finalizer of the object is taken out': 200,
+      'a definition has finalizers of its own: the finalizer taken out': 200,
+      'the metadata of objects of a definition is read alone: the finalizer taken out': 200,
+      'objects of a definition are watched: gone': 200,
+    },
+  },
+  {
+    says: 'A write that only changes what the path does not take keeps the version.',
+    page: 'definitions.md',
+    responses: {
+      'the status of a definition is a subresource of its objects: metadata through the status': 200,
+      'a field beside spec and status counts for the generation: data through the status': 200,
+    },
+  },
+  {
+    says: 'A later DELETE does not change a deletion that has begun.',
+    page: 'deletion.md',
+    responses: {
+      'a definition waits for finalizers of its objects: deleted again': 200,
+    },
+  },
+  {
+    says: 'The response to the deletion of a collection has the objects as they were deleted, and several are deleted at a time.',
+    page: 'definitions.md',
+    responses: {
+      'collections of a definition are deleted: a dry run': 200,
+      'collections of a definition are deleted: with a precondition': 409,
+      'collections of a definition are deleted: all': 200,
+    },
+  },
+  {
+    says: 'The server ignores your values of the fields that it sets.',
+    page: 'api.md',
+    responses: {
+      'the metadata of objects of a definition is validated: a version': 201,
+    },
+  },
+  {
+    says: 'Field selectors also take comparisons and sets.',
+    page: 'definitions.md',
+    responses: {
+      'lists select by fields of a definition: another operator': 200,
+    },
+  },
+  {
+    says: 'Lists without `limit` begin with the newest object.',
+    page: 'definitions.md',
+    responses: {
+      'an object has several versions without a conversion: a table at v2': 200,
+      'an object has several versions without a conversion: a table at v1': 200,
+    },
+  },
+  {
+    says: 'The table of definitions has the time of their creation as a text.',
+    page: 'definitions.md',
+    responses: {
+      'a definition is established: in a table': 200,
+    },
+  },
+  {
+    says: 'An apply to the status without a status takes away what its manager had there.',
+    page: 'definitions.md',
+    responses: {
+      'the status of a definition is applied: a label through the status': 200,
+    },
+  },
+  {
+    says: 'A condition without a time has none, where Kubernetes shows null.',
+    page: 'definitions.md',
+    responses: {
+      'the status of a definition is a subresource: a condition without a status': 200,
+    },
+  },
+  {
+    says: 'Unknown fields of a scale are ignored, and an error of a scale has no causes.',
+    page: 'definitions.md',
+    responses: {
+      'objects of a definition are scaled: an unknown field': 200,
+      'a scale needs no selector and no status: the scale': 500,
+    },
+  },
+]

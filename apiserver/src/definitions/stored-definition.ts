@@ -105,7 +105,7 @@ function readVersion(version: Fields, { preserveUnknownFields }: Fields): Defini
     root: preserveUnknownFields === true ? { ...root, 'x-kubernetes-preserve-unknown-fields': true } : root,
     hasStatus: isRecord(subresources.status),
     scale: readScale(subresources.scale),
-    columns: recordsOf(version.additionalPrinterColumns).map(readColumn).filter(hasPath),
+    columns: readColumns(version.additionalPrinterColumns),
     selectable: recordsOf(version.selectableFields).map(({ jsonPath }) => textOf(jsonPath)),
   }
 }
@@ -121,7 +121,13 @@ function readScale(value: unknown): ScalePaths | undefined {
   }
 }
 
-/** Kubernetes accepts a column with a malformed path, and does not show it. */
+/** Kubernetes accepts a column with a malformed path, and shows neither that column nor those behind it. */
+function readColumns(value: unknown): PrinterColumn[] {
+  const columns = recordsOf(value).map(readColumn)
+  const end = columns.findIndex(column => !hasPath(column))
+  return end < 0 ? columns : columns.slice(0, end)
+}
+
 function hasPath({ jsonPath }: PrinterColumn): boolean {
   try {
     compileJsonPath(jsonPath)

@@ -1,6 +1,6 @@
 import type { PrinterColumn } from '@setpoint/controller-runtime/api'
 import { compileJsonPath } from '@setpoint/controller-runtime/internal'
-import type { ComputedColumn } from '../model/index.ts'
+import { type ComputedColumn, canonical } from '../model/index.ts'
 
 /** A column as a Table describes it. */
 interface ColumnDefinition {
@@ -69,7 +69,7 @@ function definitionOf(column: PrinterColumn | ComputedColumn): ColumnDefinition 
 
 function cellOf(type: PrinterColumn['type'], value: unknown): Cell {
   if (value === undefined || value === null) return null
-  if (type === 'string') return typeof value === 'string' ? value : JSON.stringify(value)
+  if (type === 'string') return typeof value === 'string' ? value : canonical(value)
   if (type === 'boolean') return typeof value === 'boolean' ? value : null
   if (type === 'date') return typeof value === 'string' ? dateOf(value) : null
   if (typeof value !== 'number') return null
