@@ -102,13 +102,46 @@ describe('the page', () => {
     expect((await world.api.get(devicesOf(world.api).at('example'))).status).toBe(404)
   })
 
+  const schema = { name: '', type: '', isRequired: false, notes: [], description: '', children: () => [] }
+  it('names a file for a body that has no example', () => {
+    const body = { schema, type: 'application/json', example: '' }
+    expect(curlOf('http://h', { method: 'POST', path: '/apis/a/v1/b', bodies: [body] }, false)).toBe(
+      "curl -s -X POST -H 'Content-Type: application/json' --data-binary @body http://h/apis/a/v1/b",
+    )
+  })
+
   it('quotes what a shell would interpret', () => {
-    const schema = { name: '', type: '', isRequired: false, notes: [], description: '', children: () => [] }
     const body = { schema, type: 'application/json', example: '{"a":"it\'s $HOME"}' }
     const operation = { method: 'POST', path: '/apis/a/v1/b', bodies: [body] }
     expect(curlOf('http://h', operation, true)).toBe(
       `curl -s -X POST -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{"a":"it'\\''s $HOME"}' http://h/apis/a/v1/b`,
     )
+  })
+})
+
+describe('the documents of the shipped plugins', () => {
+  let server: RunningServer
+  beforeAll(async () => {
+    const folder = (name: string) => fileURLToPath(new URL(`../plugins/${name}`, import.meta.url))
+    server = await startSharedServer({ plugins: ['uptime', 'certificates', 'webhooks'].map(folder) })
+  })
+  afterAll(() => server?.stop())
+
+  it.each([
+    ['uptime', 'probes'],
+    ['certificates', 'issuers'],
+    ['certificates', 'certificates'],
+    ['webhooks', 'subscriptions'],
+  ])('have an example for %s/%s that can be created', async (plugin, plural) => {
+    const api = new Api(server.url)
+    const groupVersion = `apis/${plugin}.example.com/v1alpha1`
+    const { body } = await api.get(`/openapi/v3/${groupVersion}`)
+    const operation = sectionsOf(body)
+      .flatMap(({ operations }) => operations)
+      .find(({ method, path }) => method === 'POST' && path.endsWith(`/${plural}`))
+    const [sent] = operation?.bodies ?? []
+    const created = await api.post(`/${groupVersion}/${plural}?dryRun=All`, JSON.parse(sent?.example ?? ''))
+    expect(created).toMatchObject({ status: 201 })
   })
 })
 

@@ -271,10 +271,14 @@ export function curlOf(root, { method, path, bodies }, needsToken) {
   const url = `${root}${path.replace(/\{(\w+)\}/g, (_, name) => placeholders.get(name) ?? name.toUpperCase())}`
   const words = ['curl', '-s', ...(method === 'GET' ? [] : ['-X', method])]
   if (needsToken) words.push('-H', '"Authorization: Bearer $TOKEN"')
+  const [first] = bodies
   const body = bodies.find(({ example }) => example !== '')
   if (body !== undefined) {
     words.push('-H', quote(`Content-Type: ${body.type}`))
     words.push('-d', quote(JSON.stringify(JSON.parse(body.example))))
+  } else if (first !== undefined) {
+    // The schema gives no example, so the caller writes the body into a file.
+    words.push('-H', quote(`Content-Type: ${first.type}`), '--data-binary', '@body')
   }
   return [...words, quote(url)].join(' ')
 }

@@ -76,7 +76,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'These own fields of the status only',
+    says: 'Those entries own only status fields',
     page: 'server-side-apply.md',
     responses: {
       'metadata through /status: a label through /status': 200,

@@ -74,7 +74,7 @@ export const flags = Object.freeze({
   kubeconfigServer: value({
     name: 'server',
     placeholder: 'URL',
-    description: 'URL of the API with its base path; by default that of --listen, --base-path and --tls-cert',
+    description: 'URL of the API, including the base path; by default built from --listen, --base-path and --tls-cert',
     meansTheSame: true,
     commands: ['kubeconfig'],
     read: readServerUrl,

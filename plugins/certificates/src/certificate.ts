@@ -56,6 +56,7 @@ export const Certificate = defineModel({
     spec: {
       type: 'object',
       required: ['issuerRef'],
+      example: { issuerRef: { name: 'internal' }, dnsNames: ['shop.example.com'], duration: '2160h' },
       properties: {
         commonName: {
           type: 'string',

@@ -18,6 +18,7 @@ export const Issuer = defineModel({
   schema: {
     spec: {
       type: 'object',
+      example: { selfSigned: {} },
       properties: {
         selfSigned: {
           type: 'object',

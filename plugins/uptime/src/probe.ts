@@ -49,6 +49,7 @@ export const Probe = defineModel({
     spec: {
       type: 'object',
       required: ['url'],
+      example: { url: 'https://example.com/', intervalSeconds: 60, tags: ['shop'] },
       properties: {
         url: {
           type: 'string',

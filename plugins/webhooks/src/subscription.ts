@@ -43,6 +43,11 @@ export const Subscription = defineModel({
     spec: {
       type: 'object',
       required: ['kinds', 'url', 'signingKey'],
+      example: {
+        kinds: [{ apiVersion: 'uptime.example.com/v1alpha1', kind: 'Probe' }],
+        url: 'https://hooks.example.com/probes',
+        signingKey: 'default',
+      },
       properties: {
         kinds: {
           type: 'array',
