@@ -106,7 +106,7 @@ export function assembleRooms({
   const writes = new ActorWrites({ registry, audit })
   const definitions = new Definitions({
     kind: definitionsKind,
-    ...{ models, routes, storage, registry, writes, follower, gate, hub, log },
+    ...{ models, routes, storage, registry, writes, follower, gate, hub, log, isStarting },
   })
   const api = new ResourceApi({
     ...{ models, registry, follower, gate, basePath },

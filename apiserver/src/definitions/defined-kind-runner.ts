@@ -1,7 +1,7 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { LogFollower } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/index.ts'
-import type { ModelRegistry, ServedModel } from '../model/index.ts'
+import { ModelConflictError, type ModelRegistry, type ServedModel } from '../model/index.ts'
 import { type IndexFindings, KindRunner } from '../plugins/index.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
@@ -23,8 +23,8 @@ interface DefinedKindParts {
  * The kind of one definition in this server.
  *
  *     none ──serve──▶ building ──built──▶ served ──serve with another form──▶ served, the next one building ──┐
- *                                           ▲  └──stop──▶ none                                                │
- *                                           └──────────────────── exchanged, old watches end ─────────────────┘
+ *       │                                 ▲ ▲  └──stop──▶ none                                                │
+ *       └──fail──▶ failed: 503 ───serve───┘ └──────────────────── exchanged, old watches end ─────────────────┘
  */
 export class DefinedKindRunner {
   readonly #parts: DefinedKindParts
@@ -52,22 +52,25 @@ export class DefinedKindRunner {
   }
 
   /**
-   * Serves a kind. The one before is served until this one is built, unless their scopes differ.
+   * Serves a kind. The one before is served until this one is built.
    * @param form equal for equal kinds
-   * @throws ModelConflictError, ScopeChangedError; an error that names the route in its way; when stopped
+   * @param isEstablished true if the definition has been served before. Plugins that are not served then yield
+   * @throws ModelConflictError also if a route is in its way; ScopeChangedError; when stopped
    */
-  async serve(form: string, served: ServedModel): Promise<void> {
-    const { models, routes, changed, ...environment } = this.#parts
+  async serve(form: string, served: ServedModel, isEstablished: boolean): Promise<void> {
+    const { models, routes } = this.#parts
     for (const { apiVersion } of served.versions) {
       const clash = routes.clashWith(apiVersion, served.model)
-      if (clash !== undefined) throw new Error(clash)
+      if (clash !== undefined) throw new ModelConflictError(clash)
     }
-    const next = new KindRunner({ ...environment, served, pluginVersion: undefined, changed })
+    const next = this.#runnerOf(served)
     const before = this.#kind
-    if (before === undefined) models.add(served)
-    else before.served.next = served
+    // Before the kind is added: each kind that comes or goes lets definitions that wait for names try again.
+    await next.check()
+    if (before !== undefined) before.served.next = served
+    else if (isEstablished) models.restore(served)
+    else models.add(served)
     try {
-      await next.check()
       await next.build()
       if (before !== undefined) this.#exchange(before.served, served)
     } catch (error) {
@@ -80,6 +83,19 @@ export class DefinedKindRunner {
     this.#form = form
     next.serveIfBuilt()
     before?.stop('its definition has changed')
+  }
+
+  /** Responds to all requests for a kind that cannot be served with 503 and the reason. Objects can still be deleted. */
+  fail(served: ServedModel, why: string): void {
+    this.stop()
+    this.#parts.models.add(served)
+    this.#kind = this.#runnerOf(served)
+    this.#kind.stop(why)
+  }
+
+  #runnerOf(served: ServedModel): KindRunner {
+    const { models: _, routes: __, ...environment } = this.#parts
+    return new KindRunner({ ...environment, served, pluginVersion: undefined })
   }
 
   #exchange(before: ServedModel, next: ServedModel): void {

@@ -60,6 +60,13 @@ export async function definedModel(
   return new ServedModel(model, undefined, { defined })
 }
 
+/** Returns a definition with schemas that allow everything, for a kind that cannot be served. */
+export function withoutRules(definition: StoredDefinition): StoredDefinition {
+  const root = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  const versions = definition.versions.map(version => ({ ...version, root, columns: [], selectable: [] }))
+  return { ...definition, versions }
+}
+
 /** A definition converts by its strategy. */
 const unused: Pick<ModelVersion, 'toHub' | 'fromHub'> = {
   toHub: () => unconverted(),

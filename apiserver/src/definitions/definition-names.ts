@@ -1,5 +1,5 @@
 import type { ServedModel } from '../model/index.ts'
-import { type DefinitionNames, hasCondition, type StoredDefinition } from './stored-definition.ts'
+import type { DefinitionNames, StoredDefinition } from './stored-definition.ts'
 
 /** The names that may be used, and why others may not. */
 export interface NamesDecision {
@@ -14,15 +14,12 @@ export interface NameClaims
   extends Pick<StoredDefinition, 'name' | 'group' | 'createdAt' | 'names' | 'acceptedNames'> {
   /** True once a server has decided about its names. */
   readonly isDecided: boolean
-  /** True if its names are accepted and its kind is served. */
-  readonly isEstablished: boolean
 }
 
 /** Returns what a definition claims, without its schemas. */
 export function claimsOf(definition: StoredDefinition): NameClaims {
   const { name, group, createdAt, names, acceptedNames, conditions } = definition
-  const isEstablished = hasCondition(definition, 'NamesAccepted') && hasCondition(definition, 'Established')
-  return { name, group, createdAt, names, acceptedNames, isDecided: conditions.length > 0, isEstablished }
+  return { name, group, createdAt, names, acceptedNames, isDecided: conditions.length > 0 }
 }
 
 /** Who holds each name of resources and of kinds in a group, as clauses for messages. */

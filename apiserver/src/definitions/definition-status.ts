@@ -12,10 +12,14 @@ export interface Condition {
   readonly message: string
 }
 
-/** The conditions of a definition's names, as Kubernetes' naming and establishing controllers set them. */
+/**
+ * The conditions of a definition's names, as Kubernetes' naming and establishing controllers set them.
+ * @param isServed true if this server serves the kind, or any server has: a definition that is established stays so
+ * @param problem why this server does not serve the kind, if names are not the reason
+ */
 export function namingConditions(
   { conflict }: NamesDecision,
-  { isServed, problem }: { readonly isServed: boolean; readonly problem?: string | undefined },
+  { isServed, problem }: { readonly isServed: boolean; readonly problem: string | undefined },
 ): Condition[] {
   const names: Condition =
     conflict === undefined

@@ -4,13 +4,13 @@ import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
-import type { ModelRegistry, ServedModel } from '../model/index.ts'
-import { type Registry, serviceWriteOptions } from '../registry/index.ts'
+import { ModelConflictError, type ModelRegistry, type ServedModel } from '../model/index.ts'
+import { type Registry, ScopeChangedError, serviceWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
 import { readIndexes } from './defined-indexes.ts'
 import { DefinedKindRunner } from './defined-kind-runner.ts'
-import { definedModel } from './defined-model.ts'
+import { definedModel, withoutRules } from './defined-model.ts'
 import { cleanUp, ignoreRaces } from './definition-cleanup.ts'
 import { claimsOf, decideNames, type NameClaims, type NamesDecision } from './definition-names.ts'
 import {
@@ -44,6 +44,8 @@ interface DefinitionsParts {
   readonly gate: Pick<ReadGate, 'pass'>
   readonly hub: WatchHub
   readonly log: Logger
+  /** Returns true while plugins may still add kinds. Only definitions whose names were accepted before are served then. */
+  readonly isStarting: () => boolean
   readonly clock?: Clock
 }
 
@@ -58,6 +60,8 @@ interface Entered {
   working: Promise<void> | undefined
   /** True if the definition, or what it depends on, has changed since the last step began. */
   isChanged: boolean
+  /** True if it is not served because somebody else has one of its names or paths. */
+  waitsForName: boolean
 }
 
 /**
@@ -159,7 +163,7 @@ export class Definitions {
 
   /** A name may be free now, or taken. */
   #touchRefused(): void {
-    for (const { name, isEstablished } of this.#claims()) if (!isEstablished) this.#touch(name)
+    for (const [name, { waitsForName }] of this.#entered) if (waitsForName) this.#touch(name)
   }
 
   #touch(name: string | undefined): void {
@@ -181,6 +185,7 @@ export class Definitions {
       compiling: undefined,
       working: undefined,
       isChanged: false,
+      waitsForName: false,
     }
     this.#entered.set(name, entered)
     return entered
@@ -220,7 +225,14 @@ export class Definitions {
     }
     if (definition === undefined) return
     entered.uid = definition.uid
-    const decision = decideNames(definition, this.#claims(), this.#parts.models.all())
+    const { models, isStarting } = this.#parts
+    // A plugin that had a name before the restart has it still.
+    if (definition.acceptedNames.plural === '' && !definition.isDeleting && isStarting()) {
+      this.#again(name, definitionsDefaults.againMs)
+      return
+    }
+    const decision = decideNames(definition, this.#claims(), models.all())
+    entered.waitsForName = decision.conflict !== undefined
     const problem = await this.#serve(definition, decision, entered)
     if (definition.isDeleting) {
       await this.#cleanUp(definition, runner)
@@ -242,7 +254,8 @@ export class Definitions {
     entered: Entered,
   ): Promise<string | undefined> {
     const { runner } = entered
-    if (conflict !== undefined && !hasCondition(definition, 'Established')) {
+    const isEstablished = hasCondition(definition, 'Established')
+    if (conflict !== undefined && !isEstablished) {
       runner.stop()
       return undefined
     }
@@ -252,11 +265,16 @@ export class Definitions {
       const form = hashOf([uid, group, accepted, versions, isNamespaced, conversion, indexes])
       if (runner.serves(form)) return undefined
       entered.compiling = definedModel(definition, accepted, indexes)
-      await runner.serve(form, await entered.compiling)
+      await runner.serve(form, await entered.compiling, isEstablished)
       return undefined
     } catch (error) {
       if (this.#stopped.signal.aborted) throw error
       this.#parts.log.error({ definition: definition.name, err: error }, 'a definition cannot be served')
+      if (error instanceof ModelConflictError) entered.waitsForName = true
+      else if (isEstablished)
+        runner.fail(await definedModel(withoutRules(definition), accepted, []), errorMessage(error))
+      // Objects that were stored under another scope may be gone later.
+      if (error instanceof ScopeChangedError) this.#again(definition.name, definitionsDefaults.longestAgainMs)
       return errorMessage(error)
     }
   }
@@ -277,7 +295,8 @@ export class Definitions {
     problem: string | undefined,
   ): Promise<void> {
     const { name, uid, resourceVersion } = definition
-    const isServed = served !== undefined && problem === undefined
+    const isServed =
+      hasCondition(definition, 'Established') || (served !== undefined && problem === undefined)
     const next = withConditions(
       presentConditions(definition),
       [

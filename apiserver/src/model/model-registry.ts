@@ -38,27 +38,37 @@ export class ModelRegistry {
 
   /** @throws ModelConflictError if the resource or the kind is taken; the message names both owners */
   add(served: ServedModel): void {
-    const { kind, plural } = served.model
-    const holder = this.#byResource.get(served.resource)
-    if (holder !== undefined) {
-      throw new ModelConflictError(
-        `${served.resource} of ${ownerOf(served)} is already served: declared by ${ownerOf(holder)} as ${holder.model.kind} ${holder.model.version}`,
-      )
-    }
-    for (const other of this.#byResource.values()) {
-      if (other.model.kind !== kind) continue
-      const shared = served.versions.find(({ apiVersion }) =>
-        other.versions.some(each => each.apiVersion === apiVersion),
-      )
-      if (shared !== undefined) {
-        throw new ModelConflictError(
-          `kind ${kind} of ${shared.apiVersion} of ${ownerOf(served)} is already served: declared by ${ownerOf(other)} as ${other.model.plural}`,
-        )
-      }
-    }
+    const conflict = this.conflictOf(served)
+    if (conflict !== undefined) throw conflict
     this.#changed()
     this.#byResource.set(served.resource, served)
-    for (const { apiVersion } of served.servedVersions()) this.#byPath.set(`${apiVersion}/${plural}`, served)
+    for (const { apiVersion } of served.servedVersions())
+      this.#byPath.set(`${apiVersion}/${served.model.plural}`, served)
+  }
+
+  /**
+   * Adds a kind that was served before. Kinds of plugins that declare its names and are not served are removed.
+   * @throws ModelConflictError as `add`
+   */
+  restore(served: ServedModel): void {
+    for (const other of [...this.#byResource.values()])
+      if (other.plugin !== undefined && other.phase.name !== 'Started' && conflictOf(served, other))
+        this.remove(other)
+    this.add(served)
+  }
+
+  /** Returns why a kind cannot be added, or undefined. */
+  conflictOf(served: ServedModel): ModelConflictError | undefined {
+    for (const other of this.#byResource.values()) {
+      const conflict = conflictOf(served, other)
+      if (conflict !== undefined) return new ModelConflictError(conflict)
+    }
+    return undefined
+  }
+
+  /** Returns true if the kind has been added and not been removed. */
+  has(served: ServedModel): boolean {
+    return this.#byResource.get(served.resource) === served
   }
 
   /** Serves a kind whose objects are not stored. `all` does not return it. */
@@ -70,7 +80,7 @@ export class ModelRegistry {
   }
 
   remove(served: ServedModel): void {
-    if (this.#byResource.get(served.resource) !== served) return
+    if (!this.has(served)) return
     this.#changed()
     this.#byResource.delete(served.resource)
     for (const { apiVersion } of served.versions) this.#byPath.delete(`${apiVersion}/${served.model.plural}`)
@@ -124,6 +134,22 @@ export class ModelRegistry {
     for (const { group, version } of this.reviews().map(reviewPathOf)) add(group, version)
     return new Map([...groups].map(([group, versions]) => [group, [...versions].sort(compareApiVersions)]))
   }
+}
+
+/** Returns why two kinds cannot both be served, or undefined. */
+function conflictOf(served: ServedModel, other: ServedModel): string | undefined {
+  const [owner, holder] = [ownerOf(served), ownerOf(other)]
+  const { kind, plural, version } = other.model
+  if (served.resource === other.resource)
+    return `${served.resource} of ${owner} is already served: declared by ${holder} as ${kind} ${version}`
+  if (served.model.kind !== kind) return undefined
+  const shared = served.versions.find(({ apiVersion }) =>
+    other.versions.some(each => each.apiVersion === apiVersion),
+  )
+  return (
+    shared &&
+    `kind ${kind} of ${shared.apiVersion} of ${owner} is already served: declared by ${holder} as ${plural}`
+  )
 }
 
 /** Returns the place of a review in the API. The plural of a subresource is `<plural>/<subresource>`. */

@@ -62,6 +62,14 @@ export class PluginKinds {
     return first
   }
 
+  /** Leaves kinds to definitions that had their names before this server started. Returns an error that names one of them. */
+  leaveTaken(): Error | undefined {
+    const { models } = this.#parts.environment
+    const taken = this.#all.filter(({ served }) => !models.has(served))
+    this.#all = this.#all.filter(kind => !taken.includes(kind))
+    return taken.map(({ served }) => models.conflictOf(served)).find(conflict => conflict !== undefined)
+  }
+
   /**
    * Replaces the kinds and routes by those of reloaded code: all or nothing. Served kinds whose declaration is the same stay
    * as they are. The others are built before, while the present ones are served. If `signal` is aborted meanwhile, they

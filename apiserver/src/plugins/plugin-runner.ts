@@ -72,7 +72,9 @@ export class PluginRunner implements PluginLifecycle {
       // The server stops.
       if (spec === undefined) return
       this.#applied = spec
+      const taken = refusal === undefined ? this.#kinds.leaveTaken() : undefined
       if (!spec.enabled) await this.#disable()
+      else if (taken !== undefined) await this.#fail(taken)
       else if (refusal === undefined) await this.#begin()
       // The object with the groups of its routes is known only now.
       else this.#closeRoutes(failureOf(this.name, redactedMessageOf(refusal)))
