@@ -1,3 +1,4 @@
+import { stepCosts } from './budget.ts'
 import type { Compiled, Frame } from './compiled.ts'
 import { CelEvaluationError } from './errors.ts'
 import type { CelType } from './types.ts'
@@ -42,4 +43,25 @@ export function optionally(
       return new Optional(inside === undefined ? undefined : read(inside, frame))
     },
   }
+}
+
+/** Returns the decisive value if an item has it, which absorbs the errors of others. */
+export function quantified<T>(
+  items: Iterable<T>,
+  test: (item: T) => boolean,
+  { budget }: Frame,
+  decisive: boolean,
+): boolean {
+  let failure: CelEvaluationError | undefined
+  for (const item of items) {
+    try {
+      if (test(item) === decisive) return decisive
+    } catch (error) {
+      if (!(error instanceof CelEvaluationError)) throw error
+      budget.spend(stepCosts.error)
+      failure ??= error
+    }
+  }
+  if (failure !== undefined) throw failure
+  return !decisive
 }

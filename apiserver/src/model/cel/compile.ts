@@ -2,10 +2,11 @@ import { type ASTNode, Environment, ParseError } from '@marcbachmann/cel-js'
 import { optionally, present, readField, readItem, truthOf } from './access.ts'
 import { Authorizer } from './authorization.ts'
 import { type Budget, celLimits, stepCosts } from './budget.ts'
-import type { Compiled, Frame } from './compiled.ts'
+import type { Compiled, Frame, MacroCompiler } from './compiled.ts'
 import { CelCompileError, CelEvaluationError } from './errors.ts'
+import { keywordName } from './field-name.ts'
 import { functions, methods, typeNames } from './functions.ts'
-import { compileMacro, type MacroCompiler } from './macros.ts'
+import { compileMacro } from './macros.ts'
 import { operators } from './operators.ts'
 import { accepts, mismatch, type Overload } from './overloads.ts'
 import { compilePattern } from './patterns.ts'
@@ -88,6 +89,19 @@ class Compiler implements MacroCompiler {
     const compiled = this.compile(node)
     this.#scope = outer
     return { ...compiled, slot }
+  }
+
+  compileWithPair(
+    [first, firstType]: readonly [string, CelType],
+    [second, secondType]: readonly [string, CelType],
+    node: ASTNode,
+  ): Compiled & { readonly slots: readonly [number, number] } {
+    const outer = this.#scope
+    const slot = this.#slots++
+    this.#scope = new Map([...outer, [first, { type: firstType, slot }]])
+    const { slot: of, ...compiled } = this.compileWith(second, secondType, node)
+    this.#scope = outer
+    return { ...compiled, slots: [slot, of] }
   }
 
   compile(node: ASTNode): Compiled {
@@ -174,9 +188,11 @@ class Compiler implements MacroCompiler {
   ): { type: CelType; read: (value: CelValue) => CelValue | undefined } {
     switch (type.kind) {
       case 'object': {
-        const field = type.fields.get(name)
+        // A word of CEL may also be written without the underscores around it.
+        const readAs = type.fields.has(name) ? name : (keywordName(name) ?? name)
+        const field = type.fields.get(readAs)
         if (field === undefined) return this.fail(node, `undefined field ${JSON.stringify(name)}`)
-        return { type: field, read: value => readField(value, name) }
+        return { type: field, read: value => readField(value, readAs) }
       }
       case 'map':
         return { type: type.value, read: value => readField(value, name) }
@@ -230,6 +246,7 @@ class Compiler implements MacroCompiler {
 
   #call(node: ASTNode, name: string, args: ASTNode[]): Compiled {
     if (name === 'has') return this.#has(node, args)
+    if (name === 'matches') this.#checkPattern(args[1])
     const table = Object.hasOwn(functions, name) ? functions[name] : undefined
     return this.#overloaded(
       node,
@@ -257,17 +274,14 @@ class Compiler implements MacroCompiler {
   }
 
   #methodCall(node: ASTNode, name: string, receiver: ASTNode, args: ASTNode[]): Compiled {
-    if (receiver.op === 'id' && receiver.args === 'optional' && !this.#scope.has('optional')) {
-      const given = args.map(arg => this.compile(arg))
-      return this.#overloaded(node, `optional.${name}`, functions[`optional.${name}`], given)
+    if (receiver.op === 'id' && !this.#scope.has(receiver.args)) {
+      const qualified = `${receiver.args}.${name}`
+      if (Object.hasOwn(functions, qualified)) return this.#call(node, qualified, args)
     }
     const macro = compileMacro(this, node, name, receiver, args)
     if (macro !== undefined) return macro
     const [pattern] = args
-    if (name === 'matches' && pattern?.op === 'value' && typeof pattern.args === 'string') {
-      const compiled = compilePattern(pattern.args)
-      if (compiled instanceof CelEvaluationError) return this.fail(pattern, compiled.message)
-    }
+    if (name === 'matches') this.#checkPattern(pattern)
     const table = Object.hasOwn(methods, name) ? methods[name] : undefined
     return this.#overloaded(
       node,
@@ -275,6 +289,13 @@ class Compiler implements MacroCompiler {
       table,
       [receiver, ...args].map(arg => this.compile(arg)),
     )
+  }
+
+  /** Refuses a literal pattern that is invalid. */
+  #checkPattern(pattern: ASTNode | undefined): void {
+    if (pattern?.op !== 'value' || typeof pattern.args !== 'string') return
+    const compiled = compilePattern(pattern.args)
+    if (compiled instanceof CelEvaluationError) this.fail(pattern, compiled.message)
   }
 
   #overloaded(

@@ -1,11 +1,14 @@
 import { Quantity, quantityOf } from '../quantity.ts'
+import { addressFunctions, addressMethods, addressTexts } from './address-functions.ts'
 import { authorizationFunctions } from './authorization-functions.ts'
 import { stepCosts } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
-import { listFunctions } from './lists.ts'
+import { formatFunctions, formatMethods } from './format-functions.ts'
+import { listFunctions, setFunctions } from './lists.ts'
 import { Opaque } from './opaque.ts'
 import { checkedInt } from './operators.ts'
 import { type Overload, type OverloadTable, overload } from './overloads.ts'
+import { semverFunctions, semverMethods } from './semver-functions.ts'
 import { stringFunctions } from './strings.ts'
 import { type DatePart, Duration, Timestamp } from './time.ts'
 import { bool, type CelType, dyn, int, listOf, string } from './types.ts'
@@ -146,6 +149,7 @@ const conversions: OverloadTable = {
     overload(['bytes'], string, ([value]) => decodeUtf8(value)),
     overload(['timestamp'], string, ([value]) => value.toString()),
     overload(['duration'], string, ([value]) => value.toString()),
+    ...addressTexts,
   ],
   bytes: [
     overload(['bytes'], { kind: 'bytes' }, ([value]) => value),
@@ -171,6 +175,11 @@ const second = 1_000_000_000n
 /** The functions: `size(x)`, conversions. */
 export const functions: OverloadTable = {
   ...conversions,
+  ...addressFunctions,
+  ...semverFunctions,
+  ...formatFunctions,
+  ...setFunctions,
+  matches: stringFunctions.matches ?? [],
   size: [
     overload(['string'], int, ([text]) => BigInt(codePointsOf(text))),
     overload(['bytes'], int, ([bytes]) => BigInt(bytes.length)),
@@ -203,6 +212,9 @@ export const methods: OverloadTable = {
   ...stringFunctions,
   ...listFunctions,
   ...authorizationFunctions,
+  ...addressMethods,
+  ...formatMethods,
+  ...semverMethods,
   // Strings and lists both have these two.
   indexOf: [...(stringFunctions.indexOf ?? []), ...(listFunctions.indexOf ?? [])],
   lastIndexOf: [...(stringFunctions.lastIndexOf ?? []), ...(listFunctions.lastIndexOf ?? [])],
@@ -220,12 +232,19 @@ export const methods: OverloadTable = {
     overload(['timestamp'], int, ([time]) => BigInt(time.milliseconds)),
     durationMethod(1_000_000n),
   ],
-  isLessThan: [overload(['quantity', 'quantity'], bool, ([a, b]) => a.nanos < b.nanos)],
-  isGreaterThan: [overload(['quantity', 'quantity'], bool, ([a, b]) => a.nanos > b.nanos)],
+  isLessThan: [
+    overload(['quantity', 'quantity'], bool, ([a, b]) => a.nanos < b.nanos),
+    ...(semverMethods.isLessThan ?? []),
+  ],
+  isGreaterThan: [
+    overload(['quantity', 'quantity'], bool, ([a, b]) => a.nanos > b.nanos),
+    ...(semverMethods.isGreaterThan ?? []),
+  ],
   compareTo: [
     overload(['quantity', 'quantity'], int, ([a, b]) =>
       a.nanos < b.nanos ? -1n : a.nanos > b.nanos ? 1n : 0n,
     ),
+    ...(semverMethods.compareTo ?? []),
   ],
   sign: [overload(['quantity'], int, ([{ nanos }]) => (nanos < 0n ? -1n : nanos > 0n ? 1n : 0n))],
   isInteger: [overload(['quantity'], bool, ([value]) => value.isInteger)],

@@ -70,3 +70,23 @@ function joinTexts(texts: readonly string[], separator: string, budget: Budget):
   for (const text of texts) budget.spend((text.length + separator.length) >> 6)
   return texts.join(separator)
 }
+
+/** Returns true if all items are in the other list. */
+function contains(list: CelList, items: CelList, budget: Budget): boolean {
+  return items.every(item => list.some(each => equals(each, item, budget)))
+}
+
+/** The functions for lists as sets. */
+export const setFunctions: OverloadTable = {
+  'sets.contains': [
+    overload(['list', 'list'], bool, ([list, items], budget) => contains(list, items, budget)),
+  ],
+  'sets.equivalent': [
+    overload(['list', 'list'], bool, ([a, b], budget) => contains(a, b, budget) && contains(b, a, budget)),
+  ],
+  'sets.intersects': [
+    overload(['list', 'list'], bool, ([a, b], budget) =>
+      a.some(item => b.some(each => equals(each, item, budget))),
+    ),
+  ],
+}

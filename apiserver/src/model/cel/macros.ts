@@ -1,18 +1,10 @@
 import type { ASTNode } from '@marcbachmann/cel-js'
-import { truthOf } from './access.ts'
-import { stepCosts } from './budget.ts'
-import type { Compiled, Frame } from './compiled.ts'
+import { quantified, truthOf } from './access.ts'
+import type { Compiled, Frame, MacroCompiler } from './compiled.ts'
 import { CelEvaluationError } from './errors.ts'
+import { compilePairMacro, isPairMacro, pairMacroNames } from './pair-macros.ts'
 import { bool, type CelType, dyn, isCompatible, listOf, nameOf, string } from './types.ts'
 import { type CelList, type CelValue, isList, isMap, Optional } from './values.ts'
-
-/** The parts of the compiler that macros need. */
-export interface MacroCompiler {
-  compile(node: ASTNode): Compiled
-  /** Compiles a node with one more variable in scope, whose slot is returned. */
-  compileWith(name: string, type: CelType, node: ASTNode): Compiled & { readonly slot: number }
-  fail(node: ASTNode, message: string): never
-}
 
 /** Compiles a call of a macro, which binds a variable. Returns undefined if the name is not a macro. */
 export function compileMacro(
@@ -23,6 +15,7 @@ export function compileMacro(
   args: readonly ASTNode[],
 ): Compiled | undefined {
   if (name === 'optMap' || name === 'optFlatMap') return optionalMap(compiler, node, name, receiver, args)
+  if (isPairMacro(name, args)) return compilePairMacro(compiler, node, name, receiver, args)
   const arity = arities[name]
   if (arity === undefined) return undefined
   const [variable, ...bodies] = args
@@ -51,9 +44,15 @@ export function compileMacro(
   expectBool(first)
   switch (name) {
     case 'all':
-      return { type: bool, run: frame => quantified(first, itemsOf(range.run(frame)), frame, false) }
+      return {
+        type: bool,
+        run: frame => quantified(itemsOf(range.run(frame)), value => test(first, value, frame), frame, false),
+      }
     case 'exists':
-      return { type: bool, run: frame => quantified(first, itemsOf(range.run(frame)), frame, true) }
+      return {
+        type: bool,
+        run: frame => quantified(itemsOf(range.run(frame)), value => test(first, value, frame), frame, true),
+      }
     case 'exists_one':
       return {
         type: bool,
@@ -86,7 +85,9 @@ const arities: Readonly<Record<string, readonly number[]>> = Object.assign(Objec
   map: [2, 3],
 })
 
-export const macroNames: readonly string[] = [...Object.keys(arities), 'optMap', 'optFlatMap']
+export const macroNames: readonly string[] = [
+  ...new Set([...Object.keys(arities), ...pairMacroNames, 'optMap', 'optFlatMap']),
+]
 
 type Body = Compiled & { readonly slot: number }
 
@@ -112,22 +113,6 @@ function runBody(body: Body, value: CelValue, frame: Frame): CelValue {
 
 function test(body: Body, value: CelValue, frame: Frame): boolean {
   return truthOf(runBody(body, value, frame))
-}
-
-/** Returns the decisive value if an item has it, which absorbs the errors of others. */
-function quantified(body: Body, items: CelList, frame: Frame, decisive: boolean): boolean {
-  let failure: CelEvaluationError | undefined
-  for (const value of items) {
-    try {
-      if (test(body, value, frame) === decisive) return decisive
-    } catch (error) {
-      if (!(error instanceof CelEvaluationError)) throw error
-      frame.budget.spend(stepCosts.error)
-      failure ??= error
-    }
-  }
-  if (failure !== undefined) throw failure
-  return !decisive
 }
 
 function optionalMap(

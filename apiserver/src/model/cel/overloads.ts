@@ -1,6 +1,9 @@
 import { Quantity } from '../quantity.ts'
+import { Cidr, IpAddress } from './addresses.ts'
 import { AccessDecision, Authorizer, GroupCheck, PathCheck, ResourceCheck } from './authorization.ts'
 import type { Budget } from './budget.ts'
+import { NamedFormat } from './named-format.ts'
+import { Semver } from './semver.ts'
 import { Duration, Timestamp } from './time.ts'
 import type { CelType } from './types.ts'
 import { Url } from './url.ts'
@@ -38,6 +41,10 @@ interface ValueOf {
   groupCheck: GroupCheck
   resourceCheck: ResourceCheck
   decision: AccessDecision
+  ip: IpAddress
+  cidr: Cidr
+  semver: Semver
+  format: NamedFormat
 }
 
 type ParamKind = keyof ValueOf
@@ -66,6 +73,10 @@ const guards: { readonly [K in ParamKind]: (value: CelValue) => value is ValueOf
   groupCheck: value => value instanceof GroupCheck,
   resourceCheck: value => value instanceof ResourceCheck,
   decision: value => value instanceof AccessDecision,
+  ip: value => value instanceof IpAddress,
+  cidr: value => value instanceof Cidr,
+  semver: value => value instanceof Semver,
+  format: value => value instanceof NamedFormat,
 }
 
 /** Returned by an overload for arguments of other types. */

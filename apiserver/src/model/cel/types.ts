@@ -24,6 +24,10 @@ type ScalarKind =
   | 'groupCheck'
   | 'resourceCheck'
   | 'decision'
+  | 'ip'
+  | 'cidr'
+  | 'semver'
+  | 'format'
 
 export const dyn: CelType = { kind: 'dyn' }
 export const bool: CelType = { kind: 'bool' }
@@ -57,7 +61,7 @@ export function isCompatible(a: CelType, b: CelType): boolean {
     case 'map':
       return b.kind === 'map' && isCompatible(a.value, b.value)
     case 'optional':
-      return b.kind === 'optional' && isCompatible(a.value, b.value)
+      return b.kind === 'null' || (b.kind === 'optional' && isCompatible(a.value, b.value))
     case 'object': {
       if (b.kind !== 'object') return b.kind === 'null'
       // Two types with different fields never describe the same value.
@@ -66,8 +70,17 @@ export function isCompatible(a: CelType, b: CelType): boolean {
       return a.fields.size === b.fields.size && names.every(name => b.fields.has(name))
     }
     default:
-      return a.kind === b.kind || (a.kind === 'null' && b.kind === 'object')
+      return a.kind === b.kind || (a.kind === 'null' ? isNullable(b) : b.kind === 'null' && isNullable(a))
   }
+}
+
+const neverNull: ReadonlySet<CelType['kind']> = new Set([
+  ...(['bool', 'int', 'double', 'string', 'bytes', 'list', 'map', 'type'] as const),
+])
+
+/** Returns true for the types that a comparison with null is allowed for, as in CEL for Go. */
+function isNullable({ kind }: CelType): boolean {
+  return !neverNull.has(kind)
 }
 
 /** Returns the type of a value that is of either type. */
