@@ -32,7 +32,7 @@ const server: Plan = {
   plugins: 'audit cache http log metrics model registry scheduling security storage watch package-folder.ts',
   definitions:
     'cache http kubernetes log model model/cel model/schema-error.ts model/schema-rules.ts openapi plugins registry ' +
-    'storage watch',
+    'security storage watch',
   'rooms.ts':
     'audit cache definitions http kubernetes model plugins registry scheduling security storage watch',
   testing:

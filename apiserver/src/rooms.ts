@@ -1,7 +1,13 @@
-import type { Logger } from '@setpoint/controller-runtime'
+import { type Logger, TargetPolicy, type TargetSettings, targetSettings } from '@setpoint/controller-runtime'
 import type { AuditLog } from './audit/index.ts'
 import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
-import { Definitions, definitionKind } from './definitions/index.ts'
+import {
+  AdmissionRoom,
+  Definitions,
+  definitionKind,
+  WebhookClient,
+  type WebhookServices,
+} from './definitions/index.ts'
 import { CustomRoutes, ResourceApi, RouteCallers } from './http/index.ts'
 import {
   accessReviews,
@@ -39,6 +45,8 @@ export interface ServerRooms {
   /** They are among `builtIn.all`. */
   readonly rbac: RbacKinds
   readonly quotas: QuotaBounds
+  /** Its kinds are among `builtIn.all`. */
+  readonly admission: AdmissionRoom
   readonly hub: WatchHub
   /** They are started with the built-in kinds. */
   readonly definitions: Definitions
@@ -66,6 +74,23 @@ interface RoomsOptions {
   readonly audit?: AuditLog
   /** Returns true while plugins may still add kinds. Default: never. */
   readonly isStarting?: () => boolean
+  /** Where webhooks for admission may be. Default: as `targetSettings`, and no services. */
+  readonly webhooks?: WebhookOptions
+}
+
+/** Where webhooks may be that objects name, see `targetSettings`. */
+export interface WebhookOptions extends Partial<TargetSettings> {
+  readonly services?: WebhookServices
+}
+
+/** Returns the client of webhooks. */
+function webhookClient({ allowedHosts, allowedNetworks, deniedNetworks }: WebhookOptions): WebhookClient {
+  const policy = new TargetPolicy({
+    allowedHosts: allowedHosts ?? targetSettings.allowedHosts.default,
+    allowedNetworks: allowedNetworks ?? targetSettings.allowedNetworks.default,
+    deniedNetworks: deniedNetworks ?? targetSettings.deniedNetworks.default,
+  })
+  return new WebhookClient({ policy })
 }
 
 /** Connects the parts. `follower.start()` starts them. */
@@ -77,6 +102,7 @@ export function assembleRooms({
   log,
   audit,
   isStarting = () => false,
+  webhooks = {},
 }: RoomsOptions): ServerRooms {
   const follower = new LogFollower({ storage, log })
   const gate = new ReadGate(storage, follower)
@@ -87,7 +113,17 @@ export function assembleRooms({
   const rbac = rbacKinds(authorizer)
   const others = builtInKinds()
   const definitionsKind = definitionKind()
-  const builtIn = { ...others, all: [...others.all, ...rbac.all, definitionsKind] }
+  const admission = new AdmissionRoom({
+    models,
+    follower,
+    authorizer,
+    namespaces: others.namespaces,
+    registry: () => registry,
+    client: webhookClient(webhooks),
+    services: webhooks.services ?? new Map(),
+    log,
+  })
+  const builtIn = { ...others, all: [...others.all, ...rbac.all, definitionsKind, ...admission.kinds.all] }
   for (const review of accessReviews(authorizer)) models.addReview(review)
   const quotas = new QuotaBounds(new QuotaUsage({ follower, quotas: builtIn.resourceQuotas, reservedDomain }))
   const registry: Registry = new Registry({
@@ -95,6 +131,7 @@ export function assembleRooms({
     reservedDomain,
     namespaces: new KnownNamespaces({ kind: builtIn.namespaces, storage, follower }),
     bounds: new BoundedNamespaces({ sources: [quotas, new RoleBounds(authorizer)], follower, gate }),
+    admission: admission.admission,
     catchUp: signal => gate.pass(signal),
     cached: (served, key) => follower.entryOf(served, key),
     successorOf: served => definitions.successorOf(served),
@@ -123,6 +160,7 @@ export function assembleRooms({
     builtIn,
     rbac,
     quotas,
+    admission,
     hub,
     definitions,
     authorizer,
@@ -159,9 +197,11 @@ export async function startBuiltInKinds(
   rooms: ServerRooms,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  const { models, writes, storage, follower, builtIn, rbac, authorizer, quotas, definitions } = rooms
+  const { models, writes, storage, follower, builtIn, rbac, authorizer, quotas, admission, definitions } =
+    rooms
   await Promise.all(builtIn.all.map(served => startKind(rooms, served, { log, signal })))
   signal.addEventListener('abort', followRoles(rbac, follower, authorizer), { once: true })
+  signal.addEventListener('abort', admission.follow(), { once: true })
   const { resourceQuotas } = builtIn
   signal.addEventListener('abort', quotas.follow(resourceQuotas, follower), { once: true })
   void new QuotaStatus({ kind: resourceQuotas, quotas, follower, registry: writes, log }).run(signal)

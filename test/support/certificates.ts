@@ -25,14 +25,15 @@ export interface ClientCertificate {
   readonly key: string
 }
 
-export async function makeCertificates(): Promise<Certificates> {
+/** @param names those of the servers' certificate besides 127.0.0.1, such as `DNS:localhost` */
+export async function makeCertificates(...names: string[]): Promise<Certificates> {
   const folder = await mkdtemp(join(tmpdir(), 'setpoint-tls-'))
   const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
   const root = ['-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2', '-subj', '/CN=ca']
   await openssl(folder, 'req', '-x509', ...newKey, ...root)
   await writeFile(
     join(folder, 'names'),
-    'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n',
+    `subjectAltName=${['IP:127.0.0.1', ...names].join(',')}\nextendedKeyUsage=serverAuth,clientAuth\n`,
   )
   const signing = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', 'names', '-days', '2']
   const renew = async () => {

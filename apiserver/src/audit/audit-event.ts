@@ -11,6 +11,8 @@ export const eventDefaults = Object.freeze({
   sourceIPs: 16,
   /** Characters of the message in `responseStatus`. */
   messageLength: 1_024,
+  /** Characters of the annotations of policies and webhooks. Further ones are left out. */
+  annotationsLength: 64 * 1_024,
   /** Bytes of `requestObject`, and of `responseObject`. A larger one is left out (Kubernetes' limit for an event). */
   objectBytes: 100 * 1_024,
 })

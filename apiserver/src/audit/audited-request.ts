@@ -68,6 +68,9 @@ export class AuditedRequest {
   #requestObject: string | undefined
   #isCompleted = false
   #isTruncated = false
+  /** Those of policies and webhooks, by key. */
+  #notes: Map<string, string> | undefined
+  #noteLength = 0
 
   constructor(log: AuditRecorder, origin: AuditOrigin) {
     this.#log = log
@@ -99,6 +102,17 @@ export class AuditedRequest {
     return document => {
       if (!this.#isSensitiveObject(document)) this.#requestObject = this.#textOf(document)
     }
+  }
+
+  /** Adds an annotation to the event of the end. Of sensitive kinds there are none, because they may have values of objects. */
+  annotate(key: string, value: string): void {
+    this.#noteLength += key.length + value.length
+    if (this.#noteLength > eventDefaults.annotationsLength) {
+      this.#isTruncated = true
+      return
+    }
+    this.#notes ??= new Map()
+    this.#notes.set(key, value)
   }
 
   /** Must be called when a watch has been opened. */
@@ -161,8 +175,11 @@ export class AuditedRequest {
   /** Returns the annotations as JSON, or undefined. */
   #annotations(): string | undefined {
     const decision = this.#isDecided ? decisionJson(this.#grant) : undefined
-    if (!this.#isTruncated) return decision && `{${decision}}`
-    return `{${decision === undefined ? '' : `${decision},`}"audit.k8s.io/truncated":"true"}`
+    if (!this.#isTruncated && this.#notes === undefined) return decision && `{${decision}}`
+    const notes = this.#described.isSensitive ? [] : (this.#notes ?? [])
+    const others = [...notes].map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`)
+    if (this.#isTruncated) others.push('"audit.k8s.io/truncated":"true"')
+    return `{${[decision, ...others].filter(Boolean).join(',')}}`
   }
 
   /** Returns the `responseStatus` as JSON, or undefined. */

@@ -31,6 +31,7 @@ import {
   readNonEmpty,
   readServerUrl,
 } from './flags-values.ts'
+import { webhookFlags } from './flags-webhooks.ts'
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -74,7 +75,8 @@ export const flags = Object.freeze({
   kubeconfigServer: value({
     name: 'server',
     placeholder: 'URL',
-    description: 'URL of the API, including the base path; by default built from --listen, --base-path and --tls-cert',
+    description:
+      'URL of the API, including the base path; by default built from --listen, --base-path and --tls-cert',
     meansTheSame: true,
     commands: ['kubeconfig'],
     read: readServerUrl,
@@ -214,6 +216,7 @@ export const flags = Object.freeze({
       "serve Kubernetes' own kinds, such as Namespace, Secret and Lease; with false only the server itself uses them",
     read: readBoolean,
   }),
+  ...webhookFlags,
   lease: value({
     name: 'lease',
     placeholder: 'NAME',
@@ -326,6 +329,7 @@ export const areas: readonly { readonly title: string; readonly first: Flag }[] 
   { title: 'Audit log', first: flags.auditLog },
   { title: 'Store', first: flags.store },
   { title: 'Plugins and kinds', first: flags.plugin },
+  { title: 'Webhooks for admission and conversions', first: flags.webhookService },
   { title: 'Leader election', first: flags.lease },
   { title: 'Limits and logs', first: flags.maxWatches },
   { title: 'Configuration file', first: flags.config },

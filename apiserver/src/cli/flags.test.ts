@@ -106,6 +106,12 @@ describe('setpoint serve', () => {
       watchLimits: { connections: 20_000, connectionsPerUser: 10_000 },
       tokenFile: undefined,
       slowRequestMs: 1000,
+      webhooks: {
+        services: new Map(),
+        allowedHosts: [],
+        deniedNetworks: undefined,
+        allowedNetworks: ['127.0.0.0/8', '::1/128'],
+      },
       allowedOrigins: [],
       tls: undefined,
       audit: undefined,
@@ -162,6 +168,10 @@ describe('setpoint serve', () => {
       'log-level': 'warn',
       'log-format': 'json',
       'slow-request-ms': '250',
+      'webhook-service': 'shop/hooks=https://127.0.0.1:9443/',
+      'webhook-allowed-host': '*.example.com',
+      'webhook-denied-network': '10.0.0.0/8',
+      'webhook-allowed-network': '10.1.2.0/24',
     }
     const auditPolicy = 'apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{ level: Metadata }]\n'
     const files = {
@@ -192,6 +202,12 @@ describe('setpoint serve', () => {
       grantPlugins: false,
       watchLimits: { connections: 50, connectionsPerUser: 7 },
       slowRequestMs: 250,
+      webhooks: {
+        services: new Map([['shop/hooks', 'https://127.0.0.1:9443']]),
+        allowedHosts: ['*.example.com'],
+        deniedNetworks: ['10.0.0.0/8'],
+        allowedNetworks: ['10.1.2.0/24'],
+      },
       allowedOrigins: ['https://a.example.com'],
       authentication: {
         tokenFile: { path: resolve('tokens.yaml'), text: '[]' },

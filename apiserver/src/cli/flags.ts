@@ -25,6 +25,7 @@ import { type StatusOptions, statusOptions } from './flags-status.ts'
 import { storeFlags, storeOfCommand, storeOptions } from './flags-store.ts'
 import { allFlags, flags, flagsOf } from './flags-table.ts'
 import { formatAddress, isLoopback, type ListenAddress, quote, UsageError } from './flags-values.ts'
+import { webhookFlags, webhookOptions } from './flags-webhooks.ts'
 import type {
   AuthenticationOptions,
   CommonOptions,
@@ -272,6 +273,7 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
     allowedOrigins: settings.several(flags.allowedOrigin) ?? [],
     tls: keyPair(settings, flags.tlsCert, flags.tlsKey),
     audit: auditOptions(settings),
+    webhooks: webhookOptions(settings, listen),
     slowRequestMs: settings.value(flags.slowRequestMs),
   }
 }
@@ -313,6 +315,7 @@ const serverFlags: readonly Flag[] = [
   flags.clientCa,
   ...Object.values(oidcFlags),
   ...Object.values(auditFlags),
+  ...Object.values(webhookFlags),
 ]
 
 /** Requires authentication for addresses that other machines can reach. */

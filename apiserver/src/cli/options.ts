@@ -8,6 +8,7 @@ import type { RequestedToken } from './flags-service-account-token.ts'
 import type { StoreOptions } from './flags-store.ts'
 import type { LogFormat, LogLevel, TokenOutput } from './flags-table.ts'
 import type { ListenAddress } from './flags-values.ts'
+import type { WebhookOptions } from './flags-webhooks.ts'
 import type { ServerConnection } from './server-transport.ts'
 
 /** The options of `setpoint serve`. */
@@ -54,6 +55,7 @@ export interface ServerOptions extends CommonOptions {
   readonly tls: { readonly cert: NamedText; readonly key: NamedText } | undefined
   /** Undefined if requests are not audited. */
   readonly audit: AuditOptions | undefined
+  readonly webhooks: WebhookOptions
   /** Milliseconds from which a request is logged as slow; 0 if none is. */
   readonly slowRequestMs: number
 }

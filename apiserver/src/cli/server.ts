@@ -6,6 +6,7 @@ import { ApiServer, Health, watchLimitsWithin } from '../http/index.ts'
 import { SigningKeys } from '../kubernetes/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import {
+  AdmissionMetrics,
   describeAudit,
   describeLog,
   describeProgram,
@@ -98,6 +99,7 @@ export async function startServer(
     log,
     audit,
     isStarting,
+    webhooks: options.webhooks,
   })
   const { follower, models, hub, routes, api, queues, authorizer } = rooms
   const consistency = new ConsistencyCheck({ storage, follower, log })
@@ -110,6 +112,7 @@ export async function startServer(
       reloaded: () => void unreadable.retry(stopping.signal),
     })
   const metrics = new Metrics({ models, follower, hub, consistency, signingKeys })
+  rooms.admission.observe(new AdmissionMetrics(metrics.registry))
   describeLog(metrics.registry, losses)
   describeQueues(metrics.registry, queues)
   describeSpace(metrics.registry, space)

@@ -1,6 +1,6 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import type { ObjectView } from '../kubernetes/index.ts'
-import type { CallerRights } from '../registry/index.ts'
+import type { CallerRights, WriteNotes } from '../registry/index.ts'
 
 /** The identified caller of a request. */
 export interface Caller {
@@ -57,6 +57,8 @@ export interface ApiRequest {
    * once. @throws ApiError 429
    */
   turn?(): Promise<void> | undefined
+  /** Gets what policies and webhooks tell. Default: nobody is told. */
+  readonly notes?: WriteNotes
   /** Called with the decoded body, before anything changes it. */
   readonly onDocument?: (document: unknown) => void
   /** Aborts when the client no longer waits for the response. Undefined for requests that are usually short. */

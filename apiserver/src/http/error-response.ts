@@ -2,7 +2,7 @@ import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
 import type { AuditOutcome } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import { ConversionError } from '../model/index.ts'
-import { fromStorageError } from '../registry/index.ts'
+import { AdmissionError, fromStorageError } from '../registry/index.ts'
 import type { ApiResponse } from './api-request.ts'
 
 const jsonHeaders = Object.freeze({ 'content-type': 'application/json' })
@@ -76,7 +76,7 @@ export function errorResponse(error: ApiError): ApiResponse {
       ...(error instanceof MethodNotAllowedError && { allow: error.allowed.join(', ') }),
       ...(error instanceof MalformedHandshakeError && { 'sec-websocket-version': '13' }),
     },
-    body: Buffer.from(JSON.stringify(error.toStatus())),
+    body: Buffer.from(JSON.stringify(error instanceof AdmissionError ? error.status : error.toStatus())),
   }
 }
 

@@ -38,6 +38,8 @@ export interface RequestState {
   view: ObjectView | undefined
   /** Undefined without an audit log: `auditing` */
   audit: AuditedRequest | undefined
+  /** Texts of `Warning` headers from policies and webhooks: `objects` */
+  warnings: string[] | undefined
   /** What `sending` sends. Koa sends `ctx.body` where it is undefined. */
   response: ApiResponse | undefined
 }

@@ -3,7 +3,7 @@ import type { ScalePaths, ServedModel, ServedVersion } from '../model/index.ts'
 import { applyPatch, badRequest, notFound, type Patch, type Registry } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'
-import { readScale, type Scale, scaleOf, scalePatch } from './scale.ts'
+import { readScale, type Scale, scaleForm, scaleOf, scalePatch } from './scale.ts'
 import { warningHeaders } from './warning-headers.ts'
 import { readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
@@ -79,7 +79,7 @@ async function change(
   replicas: number,
   resourceVersion: string | undefined,
 ): Promise<ApiResponse> {
-  const options = { ...readWriteOptions(request), version }
+  const options = { ...readWriteOptions(request), version, form: scaleForm(paths) }
   const patch = scalePatch(replicas, paths, resourceVersion)
   const { bytes, warnings } = await registry.patch(served, key, patch, 'object', options)
   return response(scaleOf(JSON.parse(bytes.toString()), paths), warnings)

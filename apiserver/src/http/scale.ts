@@ -1,7 +1,7 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { compileJsonPath, leadingFields } from '@setpoint/controller-runtime/internal'
 import { quote, type ScalePaths } from '../model/index.ts'
-import { badRequest, type Patch } from '../registry/index.ts'
+import { applyPatch, badRequest, type Patch, type SubresourceForm } from '../registry/index.ts'
 
 /** The metadata of an object that its Scale shows. */
 interface ScaledMeta {
@@ -82,6 +82,25 @@ export function scalePatch(replicas: number, { spec }: ScalePaths, version: stri
   const value = leadingFields(spec).reduceRight<unknown>((below, field) => ({ [field]: below }), replicas)
   const metadata = version === undefined ? {} : { metadata: { resourceVersion: version } }
   return { type: 'merge', document: { ...metadata, ...(isRecord(value) && value) } }
+}
+
+/** Returns how an admission sees a write to the scale. */
+export function scaleForm(paths: ScalePaths): SubresourceForm {
+  return {
+    subresource: 'scale',
+    group: 'autoscaling',
+    version: 'v1',
+    kind: 'Scale',
+    show(object) {
+      const { metadata, ...scale } = scaleOf(object, paths, true)
+      const { version: _version, ...shown } = metadata
+      return { ...scale, metadata: shown }
+    },
+    take(object, shown) {
+      const { replicas } = readScale(shown, String(object.metadata.name))
+      return applyPatch(object, scalePatch(replicas, paths, undefined))
+    },
+  }
 }
 
 function numberAt(object: unknown, path: string): number | undefined {

@@ -85,8 +85,20 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
     rights,
     signal,
     times,
+    sentOptions: () => sentOptionsOf(query),
+    ...(request.notes && { notes: request.notes }),
     whenGone: () => request.whenGone?.(),
   }
+}
+
+/** Returns the options of a write in the form of Kubernetes' CreateOptions and UpdateOptions, as the client has sent them. */
+function sentOptionsOf(query: URLSearchParams): Readonly<Record<string, unknown>> {
+  const dryRun = query.getAll('dryRun').filter(value => value !== '')
+  const texts = ['fieldManager', 'fieldValidation'].flatMap(name => {
+    const text = query.get(name)
+    return text ? [[name, text] as const] : []
+  })
+  return { ...(dryRun.length > 0 && { dryRun }), ...Object.fromEntries(texts) }
 }
 
 function readDryRun(values: readonly unknown[]): boolean {
@@ -277,7 +289,24 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
     options: {
       ...options,
       dryRun: options.dryRun || readDryRun(listOfDryRun(body.dryRun)),
+      sentOptions: () => sentDeleteOptionsOf(query, body),
     },
+  }
+}
+
+/** Returns the options of a DELETE as the client has sent them: in the body, else in the query. */
+function sentDeleteOptionsOf(
+  query: URLSearchParams,
+  body: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  const { kind: _kind, apiVersion: _apiVersion, ...sent } = body
+  if (Object.keys(sent).length > 0) return sent
+  const grace = query.get('gracePeriodSeconds')
+  const policy = query.get('propagationPolicy')
+  return {
+    ...sentOptionsOf(query),
+    ...(grace && { gracePeriodSeconds: Number(grace) }),
+    ...(policy && { propagationPolicy: policy }),
   }
 }
 

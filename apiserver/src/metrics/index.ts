@@ -4,6 +4,7 @@
  * registry.
  */
 
+export * from './admission-metrics.ts'
 export * from './audit-metrics.ts'
 export * from './authentication-metrics.ts'
 export * from './fairness-metrics.ts'

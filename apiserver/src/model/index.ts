@@ -14,6 +14,7 @@ export {
   quote,
   shorten,
 } from '@setpoint/controller-runtime/internal'
+export * from './cel-module.ts'
 export { ConversionError } from './conversion-error.ts'
 export * from './decode.ts'
 export * from './deep-equal.ts'

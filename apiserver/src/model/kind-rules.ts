@@ -20,6 +20,8 @@ export interface KindRules {
   readonly subresources?: readonly Exclude<Scope, 'object' | 'status'>[]
   /** Set if its objects have a generation: Kubernetes' strategy for the kind sets one. */
   readonly hasGeneration?: true
+  /** Set if the kind's own validation reports duplicates in lists of type map, because Kubernetes names other fields. */
+  readonly reportsDuplicates?: true
   /** Set if writes to the status change the metadata too: Kubernetes' strategy for the kind does not reset it. */
   readonly statusTakesMetadata?: true
   /** Names of indexes in selectors and sorts of versions whose fields have other names. */
@@ -49,7 +51,7 @@ export interface KindRules {
   inspect?(
     object: BareObject,
     previous: BareObject | undefined,
-    scope: Scope,
+    write: { readonly scope: Scope; readonly user: UserInfo },
   ): Promise<readonly HookViolation[]>
   /** Returns texts of `Warning` headers for an object that is stored. */
   warningsOf?(object: BareObject, previous: BareObject | undefined, scope: Scope): readonly string[]

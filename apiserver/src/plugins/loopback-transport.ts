@@ -25,6 +25,7 @@ import {
   rightsOf,
   splitTarget,
   toApiError,
+  withWarnings,
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { RequestQueues } from '../scheduling/index.ts'
@@ -75,6 +76,7 @@ export class LoopbackTransport implements Transport {
     const { method, path: target, headers = {}, body, user = this.#actor.user, signal } = request
     const loopback = this.#begin({ method, target, user, headers, signal, isWatch: false })
     const { audit } = loopback
+    const warnings: string[] = []
     let response: ApiResponse
     try {
       const info = servedIn(await passChecks(loopback), target)
@@ -94,6 +96,10 @@ export class LoopbackTransport implements Transport {
         },
         turn: () => seat.enter(),
         onDocument: audit?.onDocument,
+        notes: {
+          warn: text => void warnings.push(text),
+          annotate: (key, value) => audit?.annotate(key, value),
+        },
         signal,
         whenGone: () => signal,
       })
@@ -102,6 +108,7 @@ export class LoopbackTransport implements Transport {
       signal?.throwIfAborted()
       response = errorResponse(toApiError(thrown, log, { method, path: target }))
     }
+    response = withWarnings(response, warnings)
     const bytes = Buffer.isBuffer(response.body) ? response.body : Buffer.concat([...response.body])
     response.release?.()
     audit?.completed({ code: response.status, body: bytes, location: response.headers.location })

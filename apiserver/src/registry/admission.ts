@@ -1,5 +1,6 @@
 import type { Revision, UserInfo } from '@setpoint/controller-runtime/api'
-import type { BareMeta, BareObject, Scope, ServedModel } from '../model/index.ts'
+import type { BareObject, Scope, ServedModel } from '../model/index.ts'
+import type { AdmittedObject } from './subresource-form.ts'
 import type { WriteOptions } from './write-options.ts'
 
 /** What a write does to its object. */
@@ -15,14 +16,6 @@ export interface AdmissionRequest {
   readonly namespace: string | undefined
   readonly user: UserInfo
   readonly options: WriteOptions
-}
-
-/** An object in the version that its apiVersion names. A new one has no uid yet, and perhaps no name. */
-export interface AdmittedObject {
-  apiVersion: string
-  kind: string
-  metadata: Partial<BareMeta>
-  [field: string]: unknown
 }
 
 /** The object that a write starts from, at the hub unless it cannot be converted. */

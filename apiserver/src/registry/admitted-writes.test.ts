@@ -1,9 +1,10 @@
 import { ApiError, type ApiObject, defineModel, isRecord } from '@setpoint/controller-runtime/api'
 import { expect, test } from 'vitest'
 import { openRooms, type Rooms } from '../../../test/support/rooms.ts'
-import type { Admission, AdmissionRequest, AdmittedObject } from './admission.ts'
+import type { Admission, AdmissionRequest } from './admission.ts'
 import { deleteAll } from './delete-all.ts'
 import { Registry } from './registry.ts'
+import type { AdmittedObject } from './subresource-form.ts'
 import { defaultWriteOptions, serverUser, serviceWriteOptions, type WriteResult } from './write-options.ts'
 
 const model = defineModel({

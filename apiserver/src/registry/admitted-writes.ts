@@ -1,12 +1,6 @@
 import { objectKey } from '@setpoint/controller-runtime/api'
 import type { BareMeta, BareObject, Scope, ServedModel, ServedVersion } from '../model/index.ts'
-import type {
-  Admission,
-  AdmissionOperation,
-  AdmittedFrom,
-  AdmittedObject,
-  WriteAdmission,
-} from './admission.ts'
+import type { Admission, AdmissionOperation, AdmittedFrom, WriteAdmission } from './admission.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
 import type { Current, Decision } from './commit-loop.ts'
 import { composeObject } from './compose-object.ts'
@@ -14,6 +8,7 @@ import { differenceOf, onlyTakesAwayFinalizers } from './difference.ts'
 import { checkNamespace } from './identity.ts'
 import type { Namespaces } from './namespaces.ts'
 import { contentOf, metadataAfter, type StoredView } from './object-draft.ts'
+import type { AdmittedObject } from './subresource-form.ts'
 import { serverUser, type WriteOptions } from './write-options.ts'
 
 /** Decides which writes are admitted, and by whom. */
@@ -142,7 +137,7 @@ async function mutatedBy(
 ): Promise<ClientObject> {
   const changed = await admission.mutate(sent, from)
   if (changed === undefined || changed === sent) return client
-  const { meta, content, causes, warnings } = readClientObject(version, changed, { dropsNulls: true })
+  const { meta, content, causes, warnings } = readClientObject(version, changed)
   const { uid, version: given, resourceVersion, managedFields } = client.meta
   return {
     meta: { ...meta, uid, version: given, resourceVersion, managedFields },

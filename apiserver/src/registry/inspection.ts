@@ -2,6 +2,7 @@ import type { BareObject, Scope, ServedModel } from '../model/index.ts'
 import { Causes } from './causes.ts'
 import type { Draft } from './object-draft.ts'
 import { invalid } from './refusals.ts'
+import { serverUser, type WriteOptions } from './write-options.ts'
 
 /**
  * Lets a kind check what takes several turns of the event loop. Other kinds cost the question.
@@ -13,10 +14,11 @@ export function inspection(
   draft: Draft | undefined,
   previous: BareObject | undefined,
   scope: Scope,
+  { user = serverUser }: Pick<WriteOptions, 'user'>,
 ): Promise<void> | undefined {
   // A draft that is not indexed only takes away finalizers, which nothing may block.
   if (served.rules?.inspect === undefined || draft === undefined || !draft.isIndexed) return undefined
-  return inspect(served.rules.inspect(draft.object, previous, scope), served, draft)
+  return inspect(served.rules.inspect(draft.object, previous, { scope, user }), served, draft)
 }
 
 async function inspect(

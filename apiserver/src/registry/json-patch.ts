@@ -54,12 +54,17 @@ type Operation =
  * `/constructor/x`, throws a TypeError inside strings, treats data with a field `constructor` as a list, and compares
  * lists for `test` in quadratic time.
  *
+ * @param how.replacesAbsent true if `replace` may put a field that does not exist, as Kubernetes lets it
  * @throws ApiError BadRequest if `patch` is not a JSON patch or its result nests too deep, Invalid for an operation that
  *   does not apply, RequestEntityTooLarge past a bound. The message names the operation, counted from 1, and its path.
  */
-export function applyJsonPatch(target: unknown, patch: unknown): unknown {
+export function applyJsonPatch(
+  target: unknown,
+  patch: unknown,
+  { replacesAbsent = false }: { readonly replacesAbsent?: boolean } = {},
+): unknown {
   const operations = readOperations(patch)
-  const document = new PatchedDocument(target)
+  const document = new PatchedDocument(target, replacesAbsent)
   for (const [index, operation] of operations.entries()) {
     try {
       document.apply(operation)
@@ -91,12 +96,14 @@ class PatchedDocument {
   mayBeTooDeep = false
   /** The objects and lists that are copies. */
   readonly #own = new Set<unknown>()
+  readonly #replacesAbsent: boolean
   #copiedBytes = 0
   #copiedParts = 0
   #shiftedItems = 0
 
-  constructor(value: unknown) {
+  constructor(value: unknown, replacesAbsent: boolean) {
     this.value = value
+    this.#replacesAbsent = replacesAbsent
   }
 
   /** @throws PointerError if the operation does not apply, LimitError if it costs too much */
@@ -107,7 +114,7 @@ class PatchedDocument {
         this.#add(path, operation.value)
         break
       case 'replace':
-        resolve(this.value, path)
+        if (!this.#replacesAbsent || !isMissingField(this.value, path)) resolve(this.value, path)
         this.#add(path, operation.value, true)
         break
       case 'remove':

@@ -308,7 +308,10 @@ function finishDraft(
   const { user = serverUser, version = served.hub } = options
   // Kubernetes checks objects of definitions in the version of the request only, as `contentAtHub` has done.
   const isChecked = options.isDeclared || (version.defined !== undefined && !version.isHub)
-  const violations = isChecked ? [] : violationsLeft(served.schemas, completed, before?.object)
+  const found = isChecked ? [] : violationsLeft(served.schemas, completed, before?.object)
+  const violations = served.rules?.reportsDuplicates
+    ? found.filter(({ reason }) => reason !== 'FieldValueDuplicate')
+    : found
   const isValid = violations.length === 0
   const refused = runValidateHook(served, completed, before?.object, scope, user, isValid)
   checkScaled(version, completed, causes)

@@ -32,8 +32,8 @@ import { Causes } from './causes.ts'
 import { type ClientObject, readClientObject } from './client-object.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
 import { checkIdentity, checkNamespace } from './identity.ts'
-import { type SuccessorOf, writeInForce } from './kind-in-force.ts'
 import { inspection } from './inspection.ts'
+import { type SuccessorOf, writeInForce } from './kind-in-force.ts'
 import { ModelRecords } from './model-record.ts'
 import type { NamespaceBounds } from './namespace-bounds.ts'
 import type { Namespaces } from './namespaces.ts'
@@ -179,7 +179,7 @@ export class Registry {
       reservedDomain: this.#reservedDomain,
       managedFields,
     })
-    const inspected = inspection(served, draft, undefined, 'object')
+    const inspected = inspection(served, draft, undefined, 'object', options)
     if (inspected !== undefined) await inspected
     if (admission !== undefined) await admission.validate(draft.object, undefined)
     const { json } = draft
@@ -481,7 +481,7 @@ export class Registry {
     const { deletionTimestamp, finalizers } = draft.object.metadata
     const isHeld = finalizers !== undefined || served.rules?.holds?.(draft.object)
     const decision = { draft, removes: deletionTimestamp !== undefined && !isHeld }
-    return inspection(served, draft, current.object, scope)?.then(() => decision) ?? decision
+    return inspection(served, draft, current.object, scope, options)?.then(() => decision) ?? decision
   }
 
   /**

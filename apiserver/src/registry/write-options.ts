@@ -1,5 +1,6 @@
 import type { ApiError, ObjectKey, PropagationPolicy, UserInfo } from '@setpoint/controller-runtime/api'
 import type { DuplicateField, ServedVersion } from '../model/index.ts'
+import type { SubresourceForm } from './subresource-form.ts'
 
 /** What the caller of a write may do with other objects of the kind, or beyond the verb of the request. */
 export interface CallerRights {
@@ -7,6 +8,14 @@ export interface CallerRights {
   checkCreation(key: ObjectKey): void
   /** Returns true if an error message may name an object. */
   mayRead(key: ObjectKey): boolean
+}
+
+/** What is told about a write beside its result, also if it fails. */
+export interface WriteNotes {
+  /** Adds a `Warning` header to the response. */
+  warn(text: string): void
+  /** Adds an annotation to the audit event. */
+  annotate(key: string, value: string): void
 }
 
 /** The options of a write request. */
@@ -40,6 +49,12 @@ export interface WriteOptions {
   readonly version?: ServedVersion
   /** The namespace of a new object, if its kind is namespaced. */
   readonly namespace?: string
+  /** Returns the options of the request as the client has sent them: the fields of Kubernetes' CreateOptions and the like. */
+  readonly sentOptions?: () => Readonly<Record<string, unknown>>
+  /** Set for a write through a subresource with objects of its own kind: an admission sees those. */
+  readonly form?: SubresourceForm
+  /** Gets what an admission tells. Default: nobody is told. */
+  readonly notes?: WriteNotes
   /** True for a deletion that is part of the deletion of a collection. */
   readonly isOfCollection?: boolean
   readonly signal?: AbortSignal

@@ -1,7 +1,7 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import type { BareObject, JsonObject, Scope } from '../../model/index.ts'
+import { encodedAs } from '../go-shape.ts'
 import { definitionShape } from './definition-shape.ts'
-import { encodedAs } from './go-shape.ts'
 
 /**
  * Completes a new definition as Kubernetes does (`v1/defaults.go` and the strategy of the kind). As in the other functions, a

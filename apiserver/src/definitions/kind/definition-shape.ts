@@ -1,4 +1,4 @@
-import type { GoField, GoFields, GoShape } from './go-shape.ts'
+import type { GoField, GoFields, GoShape } from '../go-shape.ts'
 
 /** The Go types of `apiextensions.k8s.io/v1` (k8s.io/apiextensions-apiserver v0.34, `types.go` and `types_jsonschema.go`). */
 

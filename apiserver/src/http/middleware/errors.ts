@@ -3,7 +3,7 @@ import type { RequestQueues } from '../../scheduling/index.ts'
 import { type ExplainFault, errorResponse, explained, toApiError } from '../error-response.ts'
 import { refusalInTurn } from '../request-seat.ts'
 import type { Middleware, RequestState } from '../request-state.ts'
-import { withWarning } from '../warning-headers.ts'
+import { withWarnings } from '../warning-headers.ts'
 
 /** Turns every error into a response with a Status. `explain` adds to those of faults what a developer wants to know. */
 export function errors(
@@ -21,9 +21,9 @@ export function errors(
         explained(toApiError(error, log, { method, path: req.url }), error, explain),
       )
       // Undefined for a request that is refused early.
-      const { info }: Partial<RequestState> = state
+      const { info, warnings = [] }: Partial<RequestState> = state
       const warning = info?.served?.versionAt(info.path).warning
-      state.response = warning === undefined ? response : withWarning(response, warning)
+      state.response = withWarnings(response, warning === undefined ? warnings : [warning, ...warnings])
     }
   }
 }

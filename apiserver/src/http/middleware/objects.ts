@@ -1,3 +1,4 @@
+import type { WriteNotes } from '../../registry/index.ts'
 import type { Authorizer } from '../../security/index.ts'
 import { abortedByClose } from '../aborted-by-close.ts'
 import type { ApiRequest } from '../api-request.ts'
@@ -6,6 +7,7 @@ import type { ResourceRequest } from '../request-info.ts'
 import { readBodyInTurn } from '../request-seat.ts'
 import type { Context, Middleware } from '../request-state.ts'
 import type { ResourceApi } from '../resource-api.ts'
+import { withWarnings } from '../warning-headers.ts'
 
 /** Reads and writes objects. */
 export function objects(
@@ -15,7 +17,9 @@ export function objects(
   return async (ctx, next) => {
     const { info } = ctx.state
     if (info.served === undefined || info.verb === 'watch') return next()
-    ctx.state.response = await api.handle(info.served, new ObjectRequest(ctx, info, authorizer))
+    const response = await api.handle(info.served, new ObjectRequest(ctx, info, authorizer))
+    const { warnings } = ctx.state
+    ctx.state.response = warnings === undefined ? response : withWarnings(response, warnings)
   }
 }
 
@@ -24,7 +28,7 @@ export function objects(
  * a getter in a dictionary, and allocates the reference to the getter in the old generation. So each request would stay in
  * memory until the next full garbage collection.
  */
-class ObjectRequest implements ApiRequest {
+class ObjectRequest implements ApiRequest, WriteNotes {
   readonly method: ApiRequest['method']
   readonly path: ApiRequest['path']
   readonly query: ApiRequest['query']
@@ -57,6 +61,20 @@ class ObjectRequest implements ApiRequest {
     this.times = record
     this.onDocument = audit?.onDocument
     this.#ctx = ctx
+  }
+
+  get notes(): WriteNotes {
+    return this
+  }
+
+  warn(text: string): void {
+    const { state } = this.#ctx
+    state.warnings ??= []
+    state.warnings.push(text)
+  }
+
+  annotate(key: string, value: string): void {
+    this.#ctx.state.audit?.annotate(key, value)
   }
 
   get signal(): AbortSignal | undefined {

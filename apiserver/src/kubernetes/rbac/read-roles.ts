@@ -1,7 +1,6 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import {
   type Binding,
-  type LabelSelector,
   type PolicyRule,
   type Role,
   type RoleRef,
@@ -9,6 +8,7 @@ import {
   serviceAccountUser,
 } from '../../security/index.ts'
 import { type Fields, recordOf, recordsOf, textOf, textsOf } from '../fields.ts'
+import { readSelector, textMapOf } from '../label-selector.ts'
 
 export const rbacGroup = 'rbac.authorization.k8s.io'
 
@@ -55,27 +55,9 @@ function readSubject(subject: Fields, namespaceOfBinding: string | undefined): S
   return [{ kind: 'User', name: serviceAccountUser({ namespace, name }) }]
 }
 
-function readSelector({ matchLabels, matchExpressions }: Fields): LabelSelector {
-  return {
-    matchLabels: textMapOf(matchLabels),
-    matchExpressions: recordsOf(matchExpressions).map(({ key, operator, values }) => ({
-      key: textOf(key),
-      operator: textOf(operator),
-      values: textsOf(values),
-    })),
-  }
-}
-
 function listOf<Name extends string>(name: Name, value: unknown): { [K in Name]?: readonly string[] } {
   const list = textsOf(value)
   const field: { [K in Name]?: readonly string[] } = {}
   if (list.length > 0) field[name] = list
   return field
-}
-
-function textMapOf(value: unknown): Record<string, string> {
-  const entries = Object.entries(recordOf(value))
-  return Object.fromEntries(
-    entries.flatMap(([key, text]) => (typeof text === 'string' ? [[key, text] as const] : [])),
-  )
 }

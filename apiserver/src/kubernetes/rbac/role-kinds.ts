@@ -1,9 +1,10 @@
 import type { HookViolation } from '@setpoint/controller-runtime/api'
-import { checkLabelKey, checkLabelValue, isRecord } from '@setpoint/controller-runtime/api'
+import { isRecord } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
 import { costOfRules } from '../../security/index.ts'
-import { recordOf, recordsOf, textOf, textsOf } from '../fields.ts'
+import { recordsOf, textsOf } from '../fields.ts'
 import type { BuiltInKind } from '../kinds/built-in-kind.ts'
+import { problemsOfSelector } from '../label-selector.ts'
 import type { EscalationCheck } from './escalation.ts'
 import { rbacGroup, readRules } from './read-roles.ts'
 
@@ -171,32 +172,4 @@ function problemsOfAggregation(value: unknown): HookViolation[] {
       },
     ]
   return selectors.flatMap((selector, at) => problemsOfSelector(selector, `${place}[${at}]`))
-}
-
-/** As Kubernetes validates a label selector. */
-function problemsOfSelector(
-  { matchLabels, matchExpressions }: Readonly<Record<string, unknown>>,
-  place: string,
-): HookViolation[] {
-  const problems: HookViolation[] = []
-  const refuse = (field: string, message: string | undefined) => {
-    if (message !== undefined) problems.push({ field: `${place}.${field}`, message })
-  }
-  for (const [key, value] of Object.entries(recordOf(matchLabels))) {
-    refuse('matchLabels', checkLabelKey(key))
-    refuse('matchLabels', checkLabelValue(textOf(value)))
-  }
-  for (const [at, { key, operator, values }] of recordsOf(matchExpressions).entries()) {
-    const expression = `matchExpressions[${at}]`
-    const texts = textsOf(values)
-    const takesValues = operator === 'In' || operator === 'NotIn'
-    if (takesValues && texts.length === 0)
-      refuse(`${expression}.values`, 'must be specified when `operator` is `In` or `NotIn`')
-    if (!takesValues && texts.length > 0)
-      refuse(`${expression}.values`, 'may not be specified when `operator` is `Exists` or `DoesNotExist`')
-    refuse(`${expression}.key`, checkLabelKey(textOf(key)))
-    for (const [position, text] of texts.entries())
-      refuse(`${expression}.values[${position}]`, checkLabelValue(text))
-  }
-  return problems
 }

@@ -27,11 +27,15 @@ const parser = new Environment({ unlistedVariablesAreDyn: true, enableOptionalTy
 /**
  * Compiles an expression. The library parses it; types are checked here, since every name and every type must be known
  * before a rule is used.
+ * @param maxLength characters of the expression
  * @throws CelCompileError with the line and the column
  */
-export function compileCel(text: string, variables: ReadonlyMap<string, CelType>): Program {
-  if (text.length > celLimits.expressionLength)
-    throw new CelCompileError(`it must have at most ${celLimits.expressionLength} characters`)
+export function compileCel(
+  text: string,
+  variables: ReadonlyMap<string, CelType>,
+  maxLength: number = celLimits.expressionLength,
+): Program {
+  if (text.length > maxLength) throw new CelCompileError(`it must have at most ${maxLength} characters`)
   const compiler = new Compiler(text, variables)
   const { type, run } = compiler.compile(parse(text))
   const names = [...variables.keys()]

@@ -6,7 +6,7 @@
 
 export type { Binding, RbacKey, RoleRef, Subject } from './binding.ts'
 export { everyCombination } from './combinations.ts'
-export type { LabelSelector } from './label-selector.ts'
+export { type LabelSelector, selects } from './label-selector.ts'
 export { RbacAuthorizer } from './rbac-authorizer.ts'
 export { costOfBinding, costOfRules, type PolicyCost, type RbacPolicy, type Role } from './rbac-policy.ts'
 export { RuleIndex } from './rule-index.ts'

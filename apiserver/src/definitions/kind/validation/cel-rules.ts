@@ -6,7 +6,7 @@ import {
   listOf,
   type Program,
 } from '../../../model/cel/index.ts'
-import type { Findings } from './findings.ts'
+import type { Findings } from '../../findings.ts'
 import type { PlacedRules } from './openapi-schema.ts'
 import { itemsOf, propertiesOf, type RuleProps, type SchemaProps, valuesOf } from './schema-props.ts'
 

@@ -1,5 +1,5 @@
+import type { Findings } from '../../findings.ts'
 import type { PrinterColumn } from './definition.ts'
-import type { Findings } from './findings.ts'
 
 const types = ['boolean', 'date', 'integer', 'number', 'string']
 const formats = ['byte', 'date', 'date-time', 'double', 'float', 'int32', 'int64', 'password']

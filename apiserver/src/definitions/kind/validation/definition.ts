@@ -1,5 +1,6 @@
+import { findMistyped, type Mistyped } from '../../go-shape.ts'
+import type { ClientConfig } from '../../webhooks/index.ts'
 import { definitionShape } from '../definition-shape.ts'
-import { findMistyped, type Mistyped } from '../go-shape.ts'
 import type { SchemaProps } from './schema-props.ts'
 
 export interface DefinitionNames {
@@ -47,16 +48,7 @@ export interface DefinitionVersion {
 export interface Conversion {
   readonly strategy: string
   readonly webhook?: {
-    readonly clientConfig?: {
-      readonly url?: string
-      readonly service?: {
-        readonly namespace: string
-        readonly name: string
-        readonly path?: string
-        readonly port?: number
-      }
-      readonly caBundle?: string
-    }
+    readonly clientConfig?: ClientConfig
     readonly conversionReviewVersions?: readonly string[]
   }
 }

@@ -1,8 +1,8 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { type JsonObject, problemsOfEmbedded } from '../../../model/index.ts'
-import { decodedAs, findMistyped, type GoField, type GoShape } from '../go-shape.ts'
-import { Findings } from './findings.ts'
-import { problemOfLabel } from './names.ts'
+import { Findings } from '../../findings.ts'
+import { decodedAs, findMistyped, type GoField, type GoShape } from '../../go-shape.ts'
+import { problemOfLabel } from '../../label.ts'
 import { itemsOf, propertyOf, type SchemaProps, valuesOf } from './schema-props.ts'
 
 const field = (shape: GoShape): GoField => ({ shape, written: 'filled' })

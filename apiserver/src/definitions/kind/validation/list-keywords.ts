@@ -1,4 +1,4 @@
-import type { Findings } from './findings.ts'
+import type { Findings } from '../../findings.ts'
 import { itemsOf, listedItemsOf, propertyOf, type SchemaProps } from './schema-props.ts'
 
 const listTypeKeyword = 'x-kubernetes-list-type'

@@ -1,4 +1,4 @@
-import type { Findings } from './findings.ts'
+import type { Findings } from '../../findings.ts'
 import { checkListKeywords, type ListLeniency } from './list-keywords.ts'
 import { checkRuleFields } from './rule-fields.ts'
 import type { SchemaFacts } from './schema-facts.ts'

@@ -1,5 +1,5 @@
 import { Pattern, PatternError, patternDefaults } from '../../../model/index.ts'
-import type { Findings } from './findings.ts'
+import type { Findings } from '../../findings.ts'
 
 class TooManySteps extends Error {}
 

@@ -1,5 +1,5 @@
 import { followPath } from '../../../model/index.ts'
-import type { Findings } from './findings.ts'
+import type { Findings } from '../../findings.ts'
 import type { SchemaFacts } from './schema-facts.ts'
 import type { RuleProps, SchemaProps } from './schema-props.ts'
 

@@ -1,7 +1,7 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { deepEqual, kubernetesFormat } from '../../../model/index.ts'
+import { Findings } from '../../findings.ts'
 import type { CheckWork } from './check-work.ts'
-import { Findings } from './findings.ts'
 import type { Patterns } from './patterns.ts'
 import { itemsOf, propertiesOf, propertyOf, type SchemaProps, valuesOf } from './schema-props.ts'
 
@@ -46,17 +46,17 @@ export class SchemaValue {
       const outcomes = anyOf.map(outcomeOf)
       if (outcomes.every(({ isEmpty }) => !isEmpty)) {
         refuse('must match at least one schema of anyOf')
-        found.addAll(nearest(outcomes))
+        found.addAll(nearest(outcomes).violations)
       }
     }
     if (oneOf.length > 0) {
       const outcomes = oneOf.map(outcomeOf)
       const matches = outcomes.filter(({ isEmpty }) => isEmpty).length
       if (matches !== 1) refuse(`must match exactly one schema of oneOf, matches ${matches},`)
-      if (matches === 0) found.addAll(nearest(outcomes))
+      if (matches === 0) found.addAll(nearest(outcomes).violations)
     }
     const refused = allOf.map(outcomeOf).filter(({ isEmpty }) => !isEmpty)
-    for (const outcome of refused) found.addAll(outcome)
+    for (const outcome of refused) found.addAll(outcome.violations)
     if (refused.length > 0) refuse('must match all schemas of allOf')
     if (not !== undefined && outcomeOf(not).isEmpty) refuse('must not match the schema of not')
   }

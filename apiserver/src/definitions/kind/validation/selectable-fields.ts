@@ -1,6 +1,6 @@
 import { followPath } from '../../../model/index.ts'
+import type { Findings } from '../../findings.ts'
 import type { SelectableField } from './definition.ts'
-import type { Findings } from './findings.ts'
 import { SchemaFacts } from './schema-facts.ts'
 import type { SchemaProps } from './schema-props.ts'
 

@@ -1,4 +1,4 @@
-import type { Findings } from './findings.ts'
+import type { Findings } from '../../findings.ts'
 import { described, itemsOf, propertiesOf, propertyOf, type SchemaProps, valuesOf } from './schema-props.ts'
 
 /**

@@ -1,6 +1,6 @@
+import type { Findings } from '../../findings.ts'
 import { checkSimplePath } from './columns.ts'
 import type { Subresources } from './definition.ts'
-import type { Findings } from './findings.ts'
 
 /** Checks the paths of the subresource scale. */
 export function checkSubresources({ scale }: Subresources, place: string, found: Findings): void {

@@ -1,7 +1,7 @@
+import { Findings } from '../../findings.ts'
 import { schemaShape } from '../definition-shape.ts'
 import { CelRules } from './cel-rules.ts'
 import { Defaults } from './defaults.ts'
-import { Findings } from './findings.ts'
 import type { Leniency } from './leniency.ts'
 import { checkOpenApiSchema } from './openapi-schema.ts'
 import { Patterns } from './patterns.ts'
@@ -56,7 +56,7 @@ export function* checkVersionSchema(
   const rules = new CelRules(schema)
   if (isStructural) for (const each of placed) yield* rules.check(each, found)
   if (found.isEmpty && unreadable !== undefined) found.invalid(place, unreadable)
-  outer.addAll(found)
+  outer.addAll(found.violations)
 }
 
 /** As in Kubernetes, defaults are checked only if the schema is structural. */

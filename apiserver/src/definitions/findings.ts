@@ -1,7 +1,7 @@
 import type { HookViolation, ViolationReason } from '@setpoint/controller-runtime/api'
-import { shorten } from '../../../model/index.ts'
+import { shorten } from '../model/index.ts'
 
-/** Violations kept of one definition. A response has fewer. */
+/** Violations kept of one object. A response has fewer. */
 const maxFindings = 1000
 
 /** Collects violations. Places are texts such as `spec.versions[0].name`, as in Kubernetes' causes. */
@@ -44,9 +44,14 @@ export class Findings {
   }
 
   /** Adds the violations of a part. */
-  addAll(others: Findings): void {
-    for (const { reason = 'FieldValueInvalid', field, message } of others.violations)
+  addAll(violations: readonly HookViolation[]): void {
+    for (const { reason = 'FieldValueInvalid', field = '', message } of violations)
       this.add(reason, field, message)
+  }
+
+  /** Adds a clause about a field, unless it is undefined. */
+  addClause(field: string, clause: string | undefined): void {
+    if (clause !== undefined) this.invalid(field, clause)
   }
 
   get isEmpty(): boolean {

@@ -1,5 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { type FieldPath, type JsonObject, setOwn } from '../../model/index.ts'
+import { type FieldPath, type JsonObject, setOwn } from '../model/index.ts'
 
 /** A type of Go, as its decoder and encoder for JSON treat it. */
 export type GoShape =
