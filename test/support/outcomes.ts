@@ -7,8 +7,8 @@ export interface Outcome {
   readonly status: number
   /** Of a Status. */
   readonly reason?: unknown
-  readonly about?: unknown
-  readonly causes?: unknown
+  readonly about?: Readonly<Record<string, unknown>>
+  readonly causes?: readonly unknown[]
   readonly conflict?: unknown
   readonly warnings?: readonly string[]
   readonly body?: unknown
@@ -33,16 +33,22 @@ export class Outcomes {
 
   of(request: Request, { status, warnings, body, events }: Response): Outcome {
     if (isFields(body) && body.kind === 'Status' && body.status === 'Failure')
-      return this.#failure(status, body, warnings)
+      return this.#failure(request, { status, warnings }, body)
     if (request.headers?.['content-type'] === 'application/apply-patch+yaml' && isFields(body))
       this.#applied.add(keyOf(body))
     const shown = { status, ...(warnings && { warnings: textsOf(warnings) }) }
     if (events !== undefined) return { ...shown, events: events.map(event => this.#comparable(event)) }
     if (request.method === 'DELETE' && !this.#isExact) return { ...shown, body: this.#deleted(body) }
+    if (request.method === 'DELETE' && isFields(body) && Array.isArray(body.items))
+      return { ...shown, body: { removed: body.items.map(nameOf).toSorted() } }
     return { ...shown, body: this.#comparable(body) }
   }
 
-  #failure(status: number, body: Fields, warnings: readonly string[] | undefined): Outcome {
+  #failure(
+    request: Request,
+    { status, warnings }: Pick<Response, 'status' | 'warnings'>,
+    body: Fields,
+  ): Outcome {
     const { group, kind, name, causes = [] } = fieldsOf(body.details ?? {})
     const all = arrayOf(causes).map(fieldsOf)
     const isConflict = all.some(cause => cause.reason === 'FieldManagerConflict')
@@ -60,11 +66,12 @@ export class Outcomes {
       ...(status !== 405 && {
         about: {
           group: group || undefined,
-          kind: status === 409 ? undefined : kind,
-          name: name || undefined,
+          // For some mistakes kube-apiserver names the plural.
+          kind: status === 409 || this.#isExact ? undefined : kind,
+          name: this.#isExact ? comparableName(request, name) : name || undefined,
         },
       }),
-      causes: sorted(this.#isExact ? distinct(shown) : shown),
+      causes: sortedList(this.#isExact ? distinct(shown) : shown),
       ...(isConflict && { conflict: String(body.message).split('\n').toSorted() }),
     }
   }
@@ -86,6 +93,7 @@ export class Outcomes {
     if (this.#isExact && isCondition(value)) return { ...value, message: '' }
     const entries = Object.entries(ofItems(value)).map(([key, part]) => [key, this.#comparable(part)])
     const fields: Fields = Object.fromEntries(entries)
+    if (Array.isArray(fields.verbs)) return resourceOf(fields)
     if (!isFields(fields.metadata)) return fields
     const { version, managedFields, deletionGracePeriodSeconds, continue: next, ...more } = fields.metadata
     const metadata = {
@@ -144,6 +152,11 @@ function unpaged({
   return list
 }
 
+/** A kind in a discovery document. The hash is for kube-controller-manager, which moves objects to another version. */
+function resourceOf({ storageVersionHash, verbs, ...resource }: Fields): Fields {
+  return { ...resource, verbs: sorted(verbs) }
+}
+
 /** In the order of names, which is that of chunks. */
 function listOf(list: Fields): Fields {
   return { ...list, items: sorted(list.items, nameOf) }
@@ -155,7 +168,8 @@ function tableOf(table: Fields): Fields {
     ...fieldsOf(column),
     description: '',
   }))
-  return { ...table, columnDefinitions: columns }
+  const rows = sorted(table.rows, row => (isFields(row) && row.object ? nameOf(row.object) : canonical(row)))
+  return { ...table, columnDefinitions: columns, rows }
 }
 
 function nameOf(value: unknown): string {
@@ -163,8 +177,12 @@ function nameOf(value: unknown): string {
   return `${namespace}/${name}`
 }
 
-function sorted(value: unknown, by: (item: unknown) => string = item => canonical(item)): unknown {
-  return Array.isArray(value) ? value.toSorted((a, b) => (by(a) < by(b) ? -1 : 1)) : value
+function sorted(value: unknown, by?: (item: unknown) => string): unknown {
+  return Array.isArray(value) ? sortedList(value, by) : value
+}
+
+function sortedList(list: readonly unknown[], by: (item: unknown) => string = canonical): unknown[] {
+  return list.toSorted((a, b) => (by(a) < by(b) ? -1 : 1))
 }
 
 function canonical(value: unknown): string {
@@ -177,15 +195,24 @@ function keyOf({ kind, metadata }: Fields): string {
   return `${kind} ${nameOf({ metadata })}`
 }
 
+/** The field of this cause is no field. */
+const notChecked = 'some validation rules were not checked'
+
 /** Returns true for a cause about something that a client has sent, rather than about what was not checked. */
 function isAboutField({ field, message }: Fields, isOfCustomKind: boolean, isExact: boolean): boolean {
-  if (isExact) return field !== 'patch' && !String(message).includes('some validation rules were not checked')
+  if (isExact) return field !== undefined && field !== 'patch' && !String(message).includes(notChecked)
   return isOfCustomKind && /^(?!metadata|<nil>$|patch$)./.test(String(field ?? ''))
 }
 
 /** kube-apiserver reports some violations twice. */
 function distinct(causes: readonly object[]): unknown[] {
   return [...new Map(causes.map(cause => [canonical(cause), cause])).values()]
+}
+
+/** Setpoint cuts the text that it echoes, and a generated name differs from run to run. */
+function comparableName({ body }: Request, name: unknown): string | undefined {
+  const isGenerated = isFields(body) && isFields(body.metadata) && body.metadata.generateName !== undefined
+  return isGenerated || typeof name !== 'string' || name === '' ? undefined : name.slice(0, 90)
 }
 
 function isCondition({ type, status, message }: Fields): boolean {

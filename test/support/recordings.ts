@@ -84,7 +84,8 @@ export class Replay {
         ? [await response.text()]
         : await linesOf(response, events).finally(() => stop.abort())
     const bodies = lines.map(parse)
-    return { status: response.status, bodies, body: bodies[0], warning: response.headers.get('warning') }
+    const warning = response.headers.get('warning')
+    return { status: response.status, bodies, body: bodies[0], warning, hasWarning: warning !== null }
   }
 }
 
