@@ -74,7 +74,7 @@ interface RoomsOptions {
   readonly audit?: AuditLog
   /** Returns true while plugins may still add kinds. Default: never. */
   readonly isStarting?: () => boolean
-  /** Where webhooks for admission may be. Default: as `targetSettings`, and no services. */
+  /** Where webhooks may be. Default: as `targetSettings`, and no services. */
   readonly webhooks?: WebhookOptions
 }
 
@@ -113,14 +113,14 @@ export function assembleRooms({
   const rbac = rbacKinds(authorizer)
   const others = builtInKinds()
   const definitionsKind = definitionKind()
+  const webhookParts = { client: webhookClient(webhooks), services: webhooks.services ?? new Map() }
   const admission = new AdmissionRoom({
     models,
     follower,
     authorizer,
     namespaces: others.namespaces,
     registry: () => registry,
-    client: webhookClient(webhooks),
-    services: webhooks.services ?? new Map(),
+    ...webhookParts,
     log,
   })
   const builtIn = { ...others, all: [...others.all, ...rbac.all, definitionsKind, ...admission.kinds.all] }
@@ -144,6 +144,7 @@ export function assembleRooms({
   const definitions = new Definitions({
     kind: definitionsKind,
     ...{ models, routes, storage, registry, writes, follower, gate, hub, log, isStarting },
+    webhooks: webhookParts,
   })
   const api = new ResourceApi({
     ...{ models, registry, follower, gate, basePath },

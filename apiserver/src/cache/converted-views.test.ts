@@ -39,7 +39,7 @@ it('a view is made once while it is kept, and again after it was dropped', () =>
   const [first] = entries
   if (first === undefined) throw new Error('no entry')
   const room = first.bytes.length * 2 * 10
-  const views = new ConvertedViews(() => {}, room)
+  const views = new ConvertedViews(served, () => {}, room)
   conversions = 0
   const bytes = views.bytesOf(first, v0)
   expect(JSON.parse(bytes.toString())).toMatchObject({
@@ -61,7 +61,7 @@ it('a view is made once while it is kept, and again after it was dropped', () =>
 
 it('a failure is kept, and reported once', () => {
   const failed: string[] = []
-  const views = new ConvertedViews(({ name }, { problem }) => failed.push(`${name}: ${problem}`))
+  const views = new ConvertedViews(served, ({ name }, { problem }) => failed.push(`${name}: ${problem}`))
   const entry = entryOf('bad')
   conversions = 0
   for (let asked = 0; asked < 3; asked++)

@@ -1,4 +1,13 @@
-import { ConversionError, decodeWire, encodeObject, type ServedVersion, wireBytes } from '../model/index.ts'
+import {
+  atHub,
+  type BareObject,
+  ConversionError,
+  decodeWire,
+  encodeObject,
+  type ServedModel,
+  type ServedVersion,
+  wireBytes,
+} from '../model/index.ts'
 import type { Entry } from './entry.ts'
 
 export const viewDefaults = Object.freeze({
@@ -21,19 +30,22 @@ export class ConvertedViews {
     ServedVersion,
     { young: Map<Entry, View>; old: Map<Entry, View>; bytes: number }
   >()
+  readonly #served: ServedModel
   readonly #onFailure: (entry: Entry, error: ConversionError) => void
   readonly #maxBytes: number
 
   /** @param onFailure called when an entry is converted and fails; not for a failure that is kept */
   constructor(
+    served: ServedModel,
     onFailure: (entry: Entry, error: ConversionError) => void,
     maxBytes: number = viewDefaults.maxBytes,
   ) {
+    this.#served = served
     this.#onFailure = onFailure
     this.#maxBytes = maxBytes
   }
 
-  /** Returns the wire JSON of an entry in a version. @throws ConversionError */
+  /** Returns the wire JSON of an entry in a version. @throws ConversionError; ConversionNeeded */
   bytesOf(entry: Entry, version: ServedVersion): Buffer {
     const kept = this.#keptOf(version)
     let view = kept.young.get(entry)
@@ -61,14 +73,22 @@ export class ConvertedViews {
   }
 
   #convert(entry: Entry, version: ServedVersion): View {
-    const { name, bytes, revision } = entry
+    const { name, revision } = entry
     try {
-      const converted = version.fromHub(decodeWire(bytes))
+      const converted = this.#objectIn(entry, version)
       return wireBytes(version, name, Buffer.from(encodeObject(converted)), revision)
     } catch (error) {
-      if (!(error instanceof ConversionError)) throw error
+      if (!(error instanceof ConversionError) || error.mayPass) throw error
       this.#onFailure(entry, error)
       return error
     }
+  }
+
+  #objectIn({ bytes, unconverted }: Entry, version: ServedVersion): BareObject {
+    const object = decodeWire(bytes)
+    if (unconverted === undefined) return version.fromHub(object)
+    const at = atHub(this.#served, object)
+    if (at.failure !== undefined) throw at.failure
+    return version.fromHub(at.object)
   }
 }

@@ -1,15 +1,11 @@
-import {
-  type ApiError,
-  type ObjectKey,
-  type Revision,
-  splitObjectKey,
-} from '@setpoint/controller-runtime/api'
+import { type ObjectKey, type Revision, splitObjectKey } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import {
   type Allocate,
   atHub,
   type BareObject,
   ConversionError,
+  decodeWire,
   encodeObject,
   IndexSet,
   objectStart,
@@ -20,7 +16,7 @@ import {
   wireBytes,
   wireVersionOf,
 } from '../model/index.ts'
-import type { Entry } from './entry.ts'
+import { type Entry, keyOfEntry } from './entry.ts'
 
 export const entryDefaults = Object.freeze({
   /** Characters kept of an index function's error. The function may throw for every object. */
@@ -49,32 +45,57 @@ export function decodeEntry(
   revision: Revision,
   allocate?: Allocate,
 ): { entry: Entry; problems: readonly IndexProblem[] } {
-  const { name, namespace } = partsOf(served, key)
+  const { name } = partsOf(served, key)
   // Creates no view of the part: that would be a view for every object.
   const start = objectStart(value)
   const raw: BareObject = JSON.parse(value.toString('utf8', start))
-  const at = atHub(served, raw)
-  if (at.failure !== undefined) return unconvertedEntry(served, key, raw, at.failure, revision)
+  const at = atHub(served, raw, { asks: false })
+  if (at.failure !== undefined) {
+    const recorded: Reservations = JSON.parse(value.toString('utf8', 0, start - 1))
+    const unconverted = { apiVersion: raw.apiVersion, error: at.failure, recorded }
+    return unconvertedEntry(served, key, raw, unconverted, revision)
+  }
   const { object } = at
-  // A conversion makes another object, and so does pruning.
-  const isOfVersion = object === raw && object.kind === served.model.kind
-  // Before the author's functions get the object, which may change it.
-  const json = at.isAsStored ? undefined : Buffer.from(encodeObject(object))
+  const bytes = at.isAsStored
+    ? wireBytes(served.hub, name, value, revision, start, allocate)
+    : wireBytes(served.hub, name, Buffer.from(encodeObject(object)), revision, 0, allocate)
+  return entryAtHub(served, key, object, {
+    revision,
+    bytes,
+    // A conversion makes another object, and so does pruning.
+    isOfVersion: object === raw && object.kind === served.model.kind,
+    recordedIn: wanted => recordedIn(value, start, wanted),
+  })
+}
+
+interface AtHub {
+  readonly revision: Revision
+  /** Wire JSON at the hub. */
+  readonly bytes: Buffer
+  /** False if the object differs from the stored one. */
+  readonly isOfVersion: boolean
+  /** Returns the unique values that are recorded: the given ones if they are exactly those. */
+  recordedIn(wanted: Reservations): Reservations
+}
+
+/** @param object at the hub. The author's functions may change it. */
+function entryAtHub(
+  served: ServedModel,
+  key: ObjectKey,
+  object: BareObject,
+  { revision, bytes, isOfVersion, recordedIn }: AtHub,
+): { entry: Entry; problems: readonly IndexProblem[] } {
+  const { name, namespace } = partsOf(served, key)
   const labels = served.indexes.labelsOf(object)
   const { values, problems } = served.indexes.tryValuesOf(object)
   const wanted = reservationsOf(served, values)
-  const recorded = recordedIn(value, start, wanted)
+  const recorded = recordedIn(wanted)
   const unheld = recorded === wanted ? noUnheld : reservationsWithout(wanted, recorded)
-  // The name in the object is a text of its own, where one cut out of a key keeps the key alive.
-  const own = object.metadata.name === name ? object.metadata.name : name
-  const bytes =
-    json === undefined
-      ? wireBytes(served.hub, name, value, revision, start, allocate)
-      : wireBytes(served.hub, name, json, revision, 0, allocate)
   return {
     // One literal with all fields: an object that is spread into another one takes four times the memory.
     entry: {
-      name: own,
+      // The name in the object is a text of its own, where one cut out of a key keeps the key alive.
+      name: object.metadata.name === name ? object.metadata.name : name,
       namespace: namespaceIn(values, namespace),
       revision,
       bytes,
@@ -101,11 +122,11 @@ function unconvertedEntry(
   served: ServedModel,
   key: ObjectKey,
   raw: BareObject,
-  error: ApiError,
+  unconverted: NonNullable<Entry['unconverted']>,
   revision: Revision,
 ): { entry: Entry; problems: readonly IndexProblem[] } {
   const { name, namespace } = partsOf(served, key)
-  const { apiVersion } = raw
+  const { apiVersion, error } = unconverted
   const values = served.indexes.metadataValuesOf(raw)
   const message = error instanceof ConversionError ? error.problem : error.message
   return {
@@ -117,7 +138,7 @@ function unconvertedEntry(
       labels: served.indexes.labelsOf(raw),
       values: packValues(values),
       storedFormDiffers: true,
-      unconverted: { apiVersion, error },
+      unconverted,
     },
     problems: [
       {
@@ -127,6 +148,24 @@ function unconvertedEntry(
       },
     ],
   }
+}
+
+/**
+ * Returns the entry of an object that could not be converted to the hub before.
+ * @param bytes its wire JSON at the hub
+ */
+export function convertedEntry(
+  served: ServedModel,
+  entry: Entry,
+  bytes: Buffer,
+): { entry: Entry; problems: readonly IndexProblem[] } {
+  const { revision, unconverted } = entry
+  return entryAtHub(served, keyOfEntry(entry), decodeWire(bytes), {
+    revision,
+    bytes,
+    isOfVersion: false,
+    recordedIn: () => unconverted?.recorded ?? {},
+  })
 }
 
 /** @throws SyntaxError if the object was stored under another scope of its kind */

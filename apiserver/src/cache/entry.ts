@@ -5,7 +5,7 @@ import {
   objectKey,
   type Revision,
 } from '@setpoint/controller-runtime/api'
-import type { PackedValues } from '../model/index.ts'
+import { ConversionError, type PackedValues, type Reservations } from '../model/index.ts'
 
 /**
  * One version of one object in the cache. It is immutable. The cache, its snapshots, the history and responses share it.
@@ -31,9 +31,18 @@ export interface Entry {
   readonly storedFormDiffers?: true
   /**
    * Set if the stored object cannot be converted to the hub. `bytes` is then in the version `apiVersion` that it is stored
-   * in, and only the default indexes have values.
+   * in, only the default indexes have values, and `recorded` are the unique values that it has recorded.
    */
-  readonly unconverted?: { readonly apiVersion: string; readonly error: ApiError }
+  readonly unconverted?: {
+    readonly apiVersion: string
+    readonly error: ApiError
+    readonly recorded: Reservations
+  }
+}
+
+/** Returns true for an object that a webhook could not convert to the hub, which may succeed later. */
+export function mayBeConverted({ unconverted }: Entry): boolean {
+  return unconverted?.error instanceof ConversionError && unconverted.error.mayPass
 }
 
 /** Returns the key of an entry's object. */

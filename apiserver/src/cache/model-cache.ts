@@ -4,8 +4,8 @@ import type { Yielder } from '@setpoint/controller-runtime/internal'
 import type { Allocate, ConversionError, ServedModel, ServedVersion } from '../model/index.ts'
 import { type Change, type KeyValue, StoreUnavailableError, undecrypted } from '../storage/index.ts'
 import { ConvertedViews } from './converted-views.ts'
-import { type Entry, keyOfEntry } from './entry.ts'
-import { decodeEntry, entryDefaults, type IndexProblem } from './entry-codec.ts'
+import { type Entry, keyOfEntry, mayBeConverted } from './entry.ts'
+import { convertedEntry, decodeEntry, entryDefaults, type IndexProblem } from './entry-codec.ts'
 import { type CacheEvent, History } from './history.ts'
 import { ModelStore } from './model-store.ts'
 import { SnapshotCache } from './snapshot-cache.ts'
@@ -31,7 +31,7 @@ export class ModelCache {
   readonly served: ServedModel
   /** Snapshots that lists were served from. */
   readonly snapshots: SnapshotCache
-  readonly #views = new ConvertedViews((entry, error) => this.#noteFailure(entry, error))
+  readonly #views: ConvertedViews
   #store: ModelStore
   #history: History
   /** Every change up to this revision has been applied. */
@@ -40,9 +40,11 @@ export class ModelCache {
   #loading: Entry[] = []
   readonly #observers = new Set<CacheObserver>()
   readonly #problems = new Map<ObjectKey, readonly IndexProblem[]>()
+  readonly #unconverted = new Set<ObjectKey>()
   readonly #unreadable = new Map<ObjectKey, UnreadableValue>()
   #problemsChanged: () => void = () => {}
   readonly #onCorrupt: (key: string, error: unknown) => void
+  readonly #now: () => number
 
   constructor(
     served: ServedModel,
@@ -51,7 +53,9 @@ export class ModelCache {
     clock: Clock = systemClock,
   ) {
     const now = () => clock.monotonic()
+    this.#now = now
     this.served = served
+    this.#views = new ConvertedViews(served, (entry, error) => this.#noteFailure(entry, error))
     this.snapshots = new SnapshotCache(this, now)
     this.#store = new ModelStore(served.indexes)
     this.#history = new History(revision, now)
@@ -71,20 +75,24 @@ export class ModelCache {
 
   /**
    * Returns the wire JSON of an entry of this cache in a version.
-   * @throws ConversionError; ApiError 503 if the object is stored in a version that this server does not know
+   * @throws ConversionError; ConversionNeeded if `prepareViews` must find the outcome; ApiError 503 if the object is stored in a
+   *   version that this server does not know
    */
   bytesOf(entry: Entry, version: ServedVersion): Buffer {
     const { unconverted } = entry
-    if (unconverted !== undefined) {
-      if (unconverted.apiVersion === version.apiVersion) return entry.bytes
-      throw unconverted.error
-    }
-    return version.isHub ? entry.bytes : this.#views.bytesOf(entry, version)
+    if (unconverted?.apiVersion === version.apiVersion) return entry.bytes
+    if (unconverted !== undefined && !mayBeConverted(entry)) throw unconverted.error
+    return version.isHub && unconverted === undefined ? entry.bytes : this.#views.bytesOf(entry, version)
   }
 
   /** Objects whose index function or conversion failed, or whose unique values others hold, by key. */
   get problems(): ReadonlyMap<ObjectKey, readonly IndexProblem[]> {
     return this.#problems
+  }
+
+  /** The keys of the objects that a webhook has not converted to the hub. They can be converted later. */
+  get unconverted(): ReadonlySet<ObjectKey> {
+    return this.#unconverted
   }
 
   /** The stored values that could not be decrypted or decoded, by key. They are not in `store`. */
@@ -129,7 +137,7 @@ export class ModelCache {
     const { value, failure } = change
     const next = value && this.#decode(change.key, { value, failure }, change.revision)
     if (change.value === undefined) this.#unreadable.delete(key)
-    if (next === undefined) this.#note(key, undefined)
+    if (next === undefined) this.#forget(key)
     this.#revision = change.revision
     if (previous === undefined && next === undefined) return
     this.#store.apply(next, previous)
@@ -172,6 +180,25 @@ export class ModelCache {
     this.#store.trim()
   }
 
+  /**
+   * Replaces an entry that could not be converted to the hub. No change of the log tells of it: `restart` must follow.
+   * @param view its wire JSON at the hub
+   */
+  replaceConverted(entry: Entry, view: Buffer): void {
+    const key = keyOfEntry(entry)
+    if (this.#store.get(key) !== entry) return
+    const { entry: next, problems } = convertedEntry(this.served, entry, view)
+    this.#store.apply(next, entry)
+    this.#unconverted.delete(key)
+    this.#note(key, problems)
+  }
+
+  /** Ends every watch, and forgets the states before the present one. */
+  restart(): void {
+    this.#history = new History(this.#revision, this.#now)
+    this.distrust()
+  }
+
   /** Ends every watch at once, because the cache is known to be wrong. `reset` follows. */
   distrust(): void {
     this.snapshots.clear()
@@ -188,6 +215,8 @@ export class ModelCache {
     for (const [key, value] of loaded.#unreadable) this.#unreadable.set(key, value)
     this.#problems.clear()
     for (const [key, problems] of loaded.#problems) this.#problems.set(key, problems)
+    this.#unconverted.clear()
+    for (const key of loaded.#unconverted) this.#unconverted.add(key)
     this.#problemsChanged()
     for (const observer of this.#observers) observer.reset()
   }
@@ -203,12 +232,19 @@ export class ModelCache {
     if (decoded.problem !== undefined) {
       const { problem, isEncrypted } = decoded
       this.#unreadable.set(key, { revision, problem, isEncrypted })
-      this.#note(key, undefined)
+      this.#forget(key)
       return undefined
     }
     this.#unreadable.delete(key)
     this.#note(key, decoded.problems)
+    if (mayBeConverted(decoded.entry)) this.#unconverted.add(key)
+    else this.#unconverted.delete(key)
     return decoded.entry
+  }
+
+  #forget(key: ObjectKey): void {
+    this.#unconverted.delete(key)
+    this.#note(key, undefined)
   }
 
   #note(key: ObjectKey, problems: readonly IndexProblem[] | undefined): void {

@@ -7,7 +7,7 @@ import {
   type ModelVersion,
   type Schema,
 } from '@setpoint/controller-runtime/api'
-import { type DefinedVersion, loadRules, ServedModel } from '../model/index.ts'
+import { type Converter, type DefinedVersion, loadRules, ServedModel } from '../model/index.ts'
 import { declaredIndex, selectableIndex, selectableName } from './defined-indexes.ts'
 import type { DeclaredIndex } from './kind/index.ts'
 import type { DefinitionNames, DefinitionVersion, StoredDefinition } from './stored-definition.ts'
@@ -16,12 +16,14 @@ import type { DefinitionNames, DefinitionVersion, StoredDefinition } from './sto
  * Returns the kind of a definition. Its hub is the version that objects are stored in.
  * @param names those that were accepted
  * @param indexes the entries of the annotation
+ * @param converter undefined if conversions only change the apiVersion
  * @throws ModelError for a schema that cannot be compiled
  */
 export async function definedModel(
   definition: StoredDefinition,
   names: DefinitionNames,
   indexes: readonly DeclaredIndex[],
+  converter?: Converter,
 ): Promise<ServedModel> {
   const { name, uid, group, versions, isNamespaced, conversion } = definition
   const hub = versions.find(({ isStorage }) => isStorage) ?? versions[0]
@@ -51,6 +53,7 @@ export async function definedModel(
     definition: name,
     uid,
     listKind: names.listKind,
+    converter,
     versions: new Map(versions.map(version => [version.name, definedVersion(version, definition, names)])),
   }
   await loadRules(

@@ -8,6 +8,7 @@ import { ModelConflictError, type ModelRegistry, type ServedModel } from '../mod
 import { type Registry, ScopeChangedError, serviceWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
+import { ConversionMemory, type ConverterParts, converterOf } from './conversion/index.ts'
 import { readIndexes } from './defined-indexes.ts'
 import { DefinedKindRunner } from './defined-kind-runner.ts'
 import { definedModel, withoutRules } from './defined-model.ts'
@@ -43,6 +44,8 @@ interface DefinitionsParts {
   readonly follower: LogFollower
   readonly gate: Pick<ReadGate, 'pass'>
   readonly hub: WatchHub
+  /** What converts objects calls webhooks. */
+  readonly webhooks: Pick<ConverterParts, 'client' | 'services'>
   readonly log: Logger
   /** Returns true while plugins may still add kinds. Only definitions whose names were accepted before are served then. */
   readonly isStarting: () => boolean
@@ -82,6 +85,7 @@ export class Definitions {
   readonly #entered = new Map<string, Entered>()
   readonly #claimsOf = new WeakMap<Entry, NameClaims>()
   readonly #stopped = new AbortController()
+  readonly #memory = new ConversionMemory()
   #cache: ModelCache | undefined
 
   constructor(parts: DefinitionsParts) {
@@ -264,7 +268,9 @@ export class Definitions {
       const indexes = readIndexes(definition)
       const form = hashOf([uid, group, accepted, versions, isNamespaced, conversion, indexes])
       if (runner.serves(form)) return undefined
-      entered.compiling = definedModel(definition, accepted, indexes)
+      const { webhooks, log } = this.#parts
+      const converter = converterOf(definition, { ...webhooks, memory: this.#memory, log })
+      entered.compiling = definedModel(definition, accepted, indexes, converter)
       await runner.serve(form, await entered.compiling, isEstablished)
       return undefined
     } catch (error) {

@@ -7,14 +7,16 @@ import {
   objectKey,
   type Revision,
 } from '@setpoint/controller-runtime/api'
-import { retryAfterSeconds, Yielder } from '@setpoint/controller-runtime/internal'
+import { retryAfterSeconds, unlessAborted, Yielder } from '@setpoint/controller-runtime/internal'
 import {
+  convertAgain,
   type Entry,
   keyOfEntry,
   type LogFollower,
   type ModelCache,
   type ModelSnapshot,
   type ReadGate,
+  shownIn,
   tooLargeVersion,
 } from '../cache/index.ts'
 import type { ListForm } from '../kubernetes/index.ts'
@@ -27,6 +29,7 @@ import {
   parseListQuery,
   parseObjectReadAt,
   type ReadAt,
+  readsDeclared,
   runQuery,
 } from '../query/index.ts'
 import {
@@ -217,13 +220,13 @@ export class ResourceApi {
     if (action !== undefined)
       return action.respond(served, key, request, async () => {
         await this.#catchUp(cache, request, request.whenGone?.())
-        return JSON.parse(cache.bytesOf(entryOf(cache, key), served.hub).toString())
+        return JSON.parse((await this.#shown(cache, key, served.hub, request)).toString())
       })
     const paths = scaleAt(served, path)
     if (paths !== undefined)
       return respondToScale(this.#registry, { served, version, key, paths }, request, async () => {
         await this.#catchUp(cache, request, request.whenGone?.())
-        return cache.bytesOf(entryOf(cache, key), version)
+        return this.#shown(cache, key, version, request)
       })
     const scope = path.subresource === undefined ? 'object' : (scopeOf(served, path) ?? 'object')
     if (scope === 'finalize' && verb !== 'PUT') throw new MethodNotAllowedError(method, finalizeMethods)
@@ -328,11 +331,20 @@ export class ResourceApi {
     const at = parseObjectReadAt(request.query)
     if (at.kind !== 'any') await this.#catchUp(cache, request, request.signal)
     this.#checkReached(at)
-    return {
-      status: 200,
-      headers: objectHeaders,
-      body: inView(cache.bytesOf(entryOf(cache, key), version), request),
-    }
+    const bytes = await this.#shown(cache, key, version, request)
+    return { status: 200, headers: objectHeaders, body: inView(bytes, request) }
+  }
+
+  /** Returns the wire JSON of an object in a version. @throws ApiError 404, 500 */
+  async #shown(
+    cache: ModelCache,
+    key: ObjectKey,
+    version: ServedVersion,
+    request: ApiRequest,
+  ): Promise<Buffer> {
+    const entry = entryOf(cache, key)
+    const bytesOf = await shownIn(cache, [entry], version, () => request.whenGone?.())
+    return bytesOf(entry)
   }
 
   /** Waits for room for a response of so many objects. The response releases it once it is sent. */
@@ -365,7 +377,7 @@ export class ResourceApi {
     const { snapshot, version } = await this.#stateFor(cache, query, request, owner)
     const result = await runQuery(snapshot, query, this.#scheduler, owner)
     if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
-    const bytesOf = (entry: Entry) => cache.bytesOf(entry, as)
+    const bytesOf = await shownIn(cache, result.items, as, () => request.whenGone?.())
     const form = request.view?.list ?? plainList(as)
     const isPart = result.kind === 'page' ? result.items.length < result.total : result.next !== undefined
     if (isPart) cache.snapshots.hold(snapshot)
@@ -389,14 +401,18 @@ export class ResourceApi {
     }
   }
 
-  /** Returns the state that a list reads, and its version. @throws ApiError 410, 429, 503, 504 */
+  /** Returns the state that a list reads, and its version. @throws ApiError 410, 429, 503, 504; ConversionError */
   async #stateFor(
     cache: ModelCache,
-    { at }: ListQuery,
+    { selector, sort, at }: ListQuery,
     request: ApiRequest,
     owner: WorkOwner,
   ): Promise<{ snapshot: ModelSnapshot; version: Revision }> {
     if (at.kind !== 'any') await this.#catchUp(cache, request)
+    if (cache.unconverted.size > 0 && readsDeclared({ selector, sort }, cache.served.indexes)) {
+      const failure = await unlessAborted(convertAgain(cache), request.whenGone?.())
+      if (failure !== undefined) throw failure
+    }
     const { known } = this.#follower
     if (at.kind === 'exact') {
       if (at.revision > known)

@@ -1,31 +1,30 @@
-import { ApiError } from '@setpoint/controller-runtime/api'
+import { ApiError, type StatusDetails } from '@setpoint/controller-runtime/api'
 
-/** An object whose conversion is at issue. */
-interface ConversionSubject {
-  readonly plugin: string | undefined
-  readonly group: string
-  readonly plural: string
-  readonly name: string
-}
-
-/** A conversion function of a plugin has failed: a 500 that names the plugin, the object and the versions. */
-export class ConversionError extends ApiError {
-  readonly plugin: string | undefined
-  /** The version that the object could not be converted to. */
+interface FailedConversion {
+  /** The plugin whose function has failed. */
+  readonly plugin?: string | undefined
+  /** The name of the version that the object could not be converted to. */
   readonly to: string
   /** What went wrong, for the log and the plugin's status. */
   readonly problem: string
+  /** True for the failure of a webhook, which may succeed the next time. */
+  readonly mayPass?: boolean
+  readonly details?: StatusDetails
+  readonly cause?: unknown
+}
 
-  constructor(subject: ConversionSubject, from: string, to: string, problem: string, cause?: unknown) {
-    const { plugin, group, plural, name } = subject
-    super(
-      'InternalError',
-      `${plugin === undefined ? 'the server' : `plugin ${plugin}`} failed to convert ${plural}.${group} ${JSON.stringify(name)} from ${from} to ${to}`,
-      { group, kind: plural, name },
-      { cause },
-    )
+/** A conversion has failed: a 500 that names the plugin, the object and the versions, or the webhook. */
+export class ConversionError extends ApiError {
+  readonly plugin: string | undefined
+  readonly to: string
+  readonly problem: string
+  readonly mayPass: boolean
+
+  constructor(message: string, { plugin, to, problem, mayPass = false, details, cause }: FailedConversion) {
+    super('InternalError', message, details, { cause })
     this.plugin = plugin
     this.to = to
     this.problem = problem
+    this.mayPass = mayPass
   }
 }

@@ -1,3 +1,4 @@
+import type { Converter } from './converter.ts'
 import type { JsonObject } from './json-value.ts'
 
 /** What a definition says of its kind, and a model cannot. */
@@ -10,6 +11,8 @@ export interface DefinedKind {
   readonly versions: ReadonlyMap<string, DefinedVersion>
   /** The default is `<Kind>List`. */
   readonly listKind: string
+  /** Undefined if conversions only change the apiVersion. */
+  readonly converter?: Converter | undefined
 }
 
 /** One version in a definition. */

@@ -107,6 +107,11 @@ export class IndexSet {
     return this.#positions.get(fieldName)
   }
 
+  /** Returns true for the position of an index that the model declares. */
+  isDeclared(position: number): boolean {
+    return position >= this.#defaults
+  }
+
   /**
    * Returns the position of an index that is known to exist.
    * @throws RangeError if the model does not have it

@@ -16,6 +16,7 @@ export {
 } from '@setpoint/controller-runtime/internal'
 export * from './cel-module.ts'
 export { ConversionError } from './conversion-error.ts'
+export * from './converter.ts'
 export * from './decode.ts'
 export * from './deep-equal.ts'
 export type { DefinedKind, DefinedVersion, ScalePaths } from './defined-kind.ts'

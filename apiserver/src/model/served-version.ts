@@ -9,6 +9,7 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 import { ConversionError } from './conversion-error.ts'
+import type { Converter } from './converter.ts'
 import type { DefinedKind, DefinedVersion } from './defined-kind.ts'
 import type { ComputedColumn, KindRules } from './kind-rules.ts'
 import { withoutNulls, withoutNullsAsInGo } from './schema-defaults.ts'
@@ -60,6 +61,7 @@ export class ServedVersion {
   /** Undefined for the hub. */
   readonly #declared: ModelVersion | undefined
   readonly #hubContent: ContentSchema
+  readonly #converter: Converter | undefined
 
   /** @throws ModelError for an unusable schema */
   constructor(
@@ -90,6 +92,12 @@ export class ServedVersion {
     this.#model = model
     this.#plugin = plugin
     this.#declared = declared
+    this.#converter = defined?.converter
+  }
+
+  /** True if a conversion may also change labels and annotations. */
+  get convertsMetadata(): boolean {
+    return this.#converter !== undefined && !this.isHub
   }
 
   /** True if writes to the object leave its status alone, and writes to its status all else. */
@@ -109,11 +117,11 @@ export class ServedVersion {
     return isRecord(result) ? result : {}
   }
 
-  /** Converts an object at the hub to this version. @throws ConversionError */
+  /** Converts an object at the hub to this version. @throws ConversionError; ConversionNeeded */
   fromHub(hub: BareObject): BareObject {
     const declared = this.#declared
     if (declared === undefined) return hub
-    if (this.defined !== undefined) return this.schemas.prune({ ...hub, apiVersion: this.apiVersion })
+    if (this.defined !== undefined) return this.schemas.prune(this.#convertDefined(hub, this.apiVersion))
     const to = { apiVersion: this.apiVersion, name: this.name, content: this.content }
     const convert = () => declared.fromHub(copyOf(hub))
     return this.schemas.prune(this.#convert(hub, this.#hubContent, this.#model.version, to, convert))
@@ -122,14 +130,13 @@ export class ServedVersion {
   /**
    * Converts an object of this version to the hub.
    * @param previous the stored object at the hub, if a request changes it
-   * @throws ConversionError
+   * @throws ConversionError; ConversionNeeded
    */
   toHub(object: BareObject, previous?: BareObject): BareObject {
     const declared = this.#declared
     if (declared === undefined) return object
     const { apiVersion, version: name } = this.#model
-    // The strategy None of Kubernetes.
-    if (this.defined !== undefined) return { ...object, apiVersion }
+    if (this.defined !== undefined) return this.#convertDefined(object, apiVersion)
     const to = { apiVersion, name, content: this.#hubContent }
     return this.#convert(object, this.content, this.name, to, () =>
       declared.toHub(copyOf(object), { previous: previous && copyOf(previous) }),
@@ -139,7 +146,28 @@ export class ServedVersion {
   /** Returns the error of a failed conversion of an object between two versions. */
   failure(name: string, from: string, to: string, problem: string, cause?: unknown): ConversionError {
     const { group, plural } = this.#model
-    return new ConversionError({ plugin: this.#plugin, group, plural, name }, from, to, problem, cause)
+    const who = this.#plugin === undefined ? 'the server' : `plugin ${this.#plugin}`
+    const message = `${who} failed to convert ${plural}.${group} ${JSON.stringify(name)} from ${from} to ${to}`
+    const details = { group, kind: plural, name }
+    return new ConversionError(message, { plugin: this.#plugin, to, problem, details, cause })
+  }
+
+  /** Returns the failure of an object of this version that a webhook has not converted to the hub yet. */
+  notConverted({ metadata: { name } }: BareObject): ConversionError {
+    const { group, plural, version: to } = this.#model
+    const message = `${plural}.${group} ${JSON.stringify(name)} has not been converted from ${this.name} to ${to} yet`
+    const details = { group, kind: plural, name }
+    return new ConversionError(message, {
+      to,
+      problem: 'it has not been converted yet',
+      mayPass: true,
+      details,
+    })
+  }
+
+  /** The strategies of Kubernetes: Webhook, or None, which only changes the apiVersion. */
+  #convertDefined(object: BareObject, apiVersion: string): BareObject {
+    return this.#converter?.convert(object, apiVersion) ?? { ...object, apiVersion }
   }
 
   #convert(

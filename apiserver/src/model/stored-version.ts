@@ -1,6 +1,7 @@
 import { ApiError, isApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { retryAfterSeconds } from '@setpoint/controller-runtime/internal'
 import type { BareObject } from './bare-object.ts'
+import { ConversionNeeded } from './converter.ts'
 import { deepEqual } from './deep-equal.ts'
 import { formatPath } from './field-path.ts'
 import type { ServedModel } from './served-model.ts'
@@ -23,8 +24,10 @@ type AtHub =
  * so, and takes out the generation of a kind without one. The schema may be newer than the object.
  * The failure is a ConversionError, or a 503 if this server does not know the version: another server may.
  * @param raw may be changed: it gets the defaults of its version, and loses a generation
+ * @param how.asks false if a conversion whose outcome is not known counts as failed
+ * @throws ConversionNeeded
  */
-export function atHub(served: ServedModel, raw: BareObject): AtHub {
+export function atHub(served: ServedModel, raw: BareObject, { asks = true } = {}): AtHub {
   const { hub, versions } = served
   const version =
     raw.apiVersion === hub.apiVersion ? hub : versions.find(({ apiVersion }) => apiVersion === raw.apiVersion)
@@ -38,15 +41,17 @@ export function atHub(served: ServedModel, raw: BareObject): AtHub {
   try {
     return { object: toCompleteHub(served, version, object), isAsStored: false }
   } catch (error) {
-    if (!isApiError(error)) throw error
-    return { failure: error }
+    if (isApiError(error)) return { failure: error }
+    if (asks || !(error instanceof ConversionNeeded)) throw error
+    return { failure: version.notConverted(object) }
   }
 }
 
-/** @throws ConversionError */
+/** @throws ConversionError; ConversionNeeded */
 function toCompleteHub(served: ServedModel, version: ServedVersion, raw: BareObject): BareObject {
   const object = version.toHub(raw)
-  served.schemas.applyDefaults(object)
+  // As in Kubernetes, an object of a definition has the defaults of the version that it is stored in.
+  if (version.defined === undefined) served.schemas.applyDefaults(object)
   return served.schemas.prune(object)
 }
 
@@ -63,7 +68,7 @@ function unknownVersion({ model, title }: ServedModel, { metadata, apiVersion }:
  * Returns the JSON of an object in the version that it is stored in. The conversion must lose nothing, because the object
  * is read back from there.
  * @param hubJson the object's JSON at the hub
- * @throws ConversionError
+ * @throws ConversionError; ConversionNeeded
  */
 export function storedJson(
   served: ServedModel,

@@ -1,5 +1,5 @@
 import { type Logger, systemClock } from '@setpoint/controller-runtime'
-import type { LogFollower, ModelCache } from '../cache/index.ts'
+import { type LogFollower, type ModelCache, UnconvertedObjects } from '../cache/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
@@ -99,6 +99,7 @@ export class KindRunner {
       onProgress: this.#watchProgress('the values of its unique indexes are being computed'),
     })
     const cache = await follower.add(served, signal, this.#watchProgress('its indexes are being built'))
+    if (served.defined?.converter !== undefined) await new UnconvertedObjects(cache).begin(signal)
     const tookMs = Math.round(systemClock.monotonic() - begun)
     const built = { resource: served.resource, objects: cache.store.size, tookMs }
     log[tookMs < kindRunnerDefaults.slowBuildMs ? 'debug' : 'info'](built, 'the indexes are built')
@@ -142,6 +143,7 @@ export class KindRunner {
     })
     // In Kubernetes, objects of a definition keep their stored version until they are written.
     if (served.defined === undefined) void migration.run()
+    else if (served.defined.converter !== undefined) new UnconvertedObjects(cache).follow(signal)
     const violations = new StoredViolations({
       cache,
       signal,

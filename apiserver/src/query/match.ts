@@ -21,6 +21,20 @@ export function matchesEntry(entry: Entry, selector: Selector, indexes: IndexSet
   )
 }
 
+/** Returns true if a query needs values of indexes that the model declares. */
+export function readsDeclared(
+  {
+    selector,
+    sort = [],
+  }: { readonly selector: Selector; readonly sort?: readonly { readonly index: number }[] },
+  indexes: IndexSet,
+): boolean {
+  return (
+    selector.fields.some(({ key }) => indexes.isDeclared(indexes.indexOf(key) ?? 0)) ||
+    sort.some(({ index }) => indexes.isDeclared(index))
+  )
+}
+
 /** The value of a label as a list of at most one. */
 export function labelValuesOf(entry: Entry, key: string): readonly string[] {
   // A label may have the name of an inherited property, such as `constructor`.

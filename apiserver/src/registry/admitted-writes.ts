@@ -7,7 +7,7 @@ import { composeObject } from './compose-object.ts'
 import { differenceOf, onlyTakesAwayFinalizers } from './difference.ts'
 import { checkNamespace } from './identity.ts'
 import type { Namespaces } from './namespaces.ts'
-import { contentOf, metadataAfter, type StoredView } from './object-draft.ts'
+import { contentOf, metadataAfter, ownedMetadata, type StoredView } from './object-draft.ts'
 import type { AdmittedObject } from './subresource-form.ts'
 import { serverUser, type WriteOptions } from './write-options.ts'
 
@@ -97,13 +97,11 @@ interface AdmittedUpdate {
  */
 export async function admitUpdate(
   { admission, served, version, current, seen, client, scope, options, reservedDomain }: AdmittedUpdate,
-  draft: (
-    client: ClientObject,
-    sent: BareObject | undefined,
-  ) => Decision | undefined | Promise<Decision | undefined>,
+  draft: (client: ClientObject, sent: BareObject | undefined) => Promise<Decision | undefined>,
 ): Promise<Decision | undefined> {
   const { object } = current
-  const metadata = metadataAfter(served, object.metadata, client.meta, scope, options, reservedDomain)
+  const owned = ownedMetadata(version, current, seen)
+  const metadata = metadataAfter(served, owned, client.meta, scope, options, reservedDomain)
   const next = composeObject(version, metadata, contentOf(version, seen.view, client.content, scope))
   const difference = differenceOf(next, seen.view)
   if (difference.finalizers && onlyTakesAwayFinalizers(next, seen.view, difference))

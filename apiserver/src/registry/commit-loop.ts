@@ -4,6 +4,7 @@ import {
   atHub,
   ConversionError,
   contentBytes,
+  converting,
   decodeStored,
   decodeWire,
   encodeObject,
@@ -99,6 +100,7 @@ export class CommitLoop {
    * @param how.isConditional true if the request names the version that it changes. It waits for no other write, because
    *   that would make it fail
    * @param how.attempts the attempts of the same request so far. Default: none
+   * @param how.converts false if the write must not wait for conversions of what is stored. Default true
    * @throws ApiError 429 if other writes always come first
    */
   async run(
@@ -106,12 +108,12 @@ export class CommitLoop {
     key: ObjectKey,
     decide: (current: Current) => Decision | undefined | Promise<Decision | undefined>,
     options: WriteOptions,
-    how: { readonly isConditional: boolean; readonly attempts?: WriteAttempts },
+    how: { readonly isConditional: boolean; readonly attempts?: WriteAttempts; readonly converts?: boolean },
   ): Promise<WriteResult> {
-    const { isConditional, attempts = this.#contention.begin(served, key, options) } = how
+    const { isConditional, attempts = this.#contention.begin(served, key, options), converts = true } = how
     try {
       if (!isConditional && attempts.isContended) await attempts.again()
-      return await this.#run(served, key, decide, options, isConditional, attempts)
+      return await this.#run(served, key, decide, options, { isConditional, converts }, attempts)
     } finally {
       attempts.end()
     }
@@ -122,12 +124,15 @@ export class CommitLoop {
     key: ObjectKey,
     decide: (current: Current) => Decision | undefined | Promise<Decision | undefined>,
     options: WriteOptions,
-    isConditional: boolean,
+    { isConditional, converts }: { readonly isConditional: boolean; readonly converts: boolean },
     attempts: WriteAttempts,
   ): Promise<WriteResult> {
-    const { version = served.hub } = options
+    const { version = served.hub, signal } = options
     const name = served.nameIn(key)
-    let current = this.#readCached(served, key) ?? (await this.read(served, key, options))
+    const toLive = (pair: KeyValue | undefined) =>
+      converting(() => toCurrent(served, key, pair, converts), signal)
+    const read = async () => this.#readCached(served, key) ?? toLive(await this.#pairOf(served, key, options))
+    let current = await read()
     let hasLost = false
     for (;;) {
       if (current === undefined) throw notFound(served, key)
@@ -138,7 +143,8 @@ export class CommitLoop {
       try {
         if (isLarge(current.bytes)) await nextTurn()
         decision = await decide(current)
-        shown = decision && showIn(served, version, decision.draft)
+        const draft = decision?.draft
+        shown = draft && (await converting(() => showIn(served, version, draft), signal))
         ready =
           decision &&
           (await this.#transactions.prepare(toWrite(served, key, current, decision, options), options))
@@ -150,12 +156,12 @@ export class CommitLoop {
           const live = await this.#pairOf(served, key, options)
           // A plugin's functions do not run twice for one state.
           if (live?.modRevision !== current.revision) {
-            current = toCurrent(served, key, live)
+            current = await toLive(live)
             continue
           }
         }
         if (refusal !== undefined) throw refusal.error
-        return { key, bytes: bytesIn(served, version, name, current), warnings: [] }
+        return { key, bytes: await bytesIn(served, version, name, current, signal), warnings: [] }
       }
       const outcome = await this.#transactions.commit(ready, options, attempts)
       if (outcome.stored) {
@@ -166,8 +172,8 @@ export class CommitLoop {
       }
       if (hasLost && !isConditional) {
         await attempts.again()
-        current = this.#readCached(served, key) ?? (await this.read(served, key, options))
-      } else current = toCurrent(served, key, outcome.current)
+        current = await read()
+      } else current = await toLive(outcome.current)
       hasLost = !hasLost
     }
   }
@@ -183,7 +189,8 @@ export class CommitLoop {
     key: ObjectKey,
     options: Pick<WriteOptions, 'signal' | 'times'>,
   ): Promise<Current | undefined> {
-    return toCurrent(served, key, await this.#pairOf(served, key, options))
+    const pair = await this.#pairOf(served, key, options)
+    return converting(() => toCurrent(served, key, pair), options.signal)
   }
 
   /**
@@ -237,7 +244,7 @@ interface Shown {
  * Returns what a response shows of a write. It is converted before the write, so that a failure stores nothing. No
  * conversion blocks a deletion or the removal of finalizers: if it fails, those show the hub, or else the version that the
  * object is stored in.
- * @throws ConversionError
+ * @throws ConversionError; ConversionNeeded
  */
 export function showIn(
   served: ServedModel,
@@ -255,24 +262,34 @@ export function showIn(
   }
 }
 
-function bytesIn(
+async function bytesIn(
   served: ServedModel,
   version: ServedVersion,
   name: string,
   { object, bytes, revision }: Current,
-): Buffer {
+  signal: AbortSignal | undefined,
+): Promise<Buffer> {
   if (version.isHub) return bytes
-  const shown = showIn(served, version, { object, json: encodeObject(object), isIndexed: false })
+  const unchanged = { object, json: encodeObject(object), isIndexed: false }
+  const shown = await converting(() => showIn(served, version, unchanged), signal)
   return wireBytes(shown.version, name, Buffer.from(shown.json), revision)
 }
 
-/** @throws ApiError 500 if the stored value cannot be read */
-function toCurrent(served: ServedModel, key: ObjectKey, pair: KeyValue | undefined): Current | undefined {
+/**
+ * @param converts false if an object counts as one that cannot be converted unless its conversion is known
+ * @throws ApiError 500 if the stored value cannot be read; ConversionNeeded
+ */
+function toCurrent(
+  served: ServedModel,
+  key: ObjectKey,
+  pair: KeyValue | undefined,
+  converts = true,
+): Current | undefined {
   if (pair === undefined) return undefined
   const { value, modRevision: revision } = pair
   const name = served.nameIn(key)
   const { object: raw, reservations } = readStored(served, key, pair)
-  const at = atHub(served, raw)
+  const at = atHub(served, raw, { asks: converts })
   const current = { reservations, revision, isLive: true }
   if (at.failure === undefined && at.isAsStored) {
     const bytes = wireBytes(served.hub, name, value, revision, objectStart(value))

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { ApiError, HookViolation, StatusCause } from '@setpoint/controller-runtime/api'
 import {
   type BareMeta,
@@ -50,12 +49,18 @@ export interface Draft {
   readonly warnings: readonly string[]
 }
 
+/** @throws ApiError 422; ConversionError; ConversionNeeded */
 export function draftCreation(
   served: ServedModel,
   name: string,
   client: ClientObject,
   options: WriteOptions,
-  environment: { now: number; reservedDomain: string; managedFields?: BareMeta['managedFields'] },
+  environment: {
+    readonly uid: string
+    readonly now: number
+    readonly reservedDomain: string
+    readonly managedFields?: BareMeta['managedFields']
+  },
 ): Draft {
   const { meta, content } = client
   const causes = new Causes(client.causes)
@@ -69,7 +74,7 @@ export function draftCreation(
     name,
     namespace: served.indexes.isNamespaced ? options.namespace : undefined,
     generateName: meta.generateName,
-    uid: randomUUID(),
+    uid: environment.uid,
     generation: served.hasGeneration ? 1 : undefined,
     creationTimestamp: new Date(environment.now).toISOString(),
     finalizers: meta.finalizers,
@@ -87,7 +92,7 @@ export function draftCreation(
   const { version = served.hub } = options
   const created = version.hasStatus ? withoutStatus : content
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
-  const object = composeObject(served.hub, metadata, converted ?? {})
+  const object = composeObject(served.hub, converted?.metadata ?? metadata, converted?.content ?? {})
   served.rules?.created?.(object)
   const defaulted = served.schemas.prune(served.schemas.withDefaults(object))
   const completed = withHook(served, defaulted, undefined, 'object', causes)
@@ -101,10 +106,17 @@ export interface StoredView {
   readonly failure?: ApiError
 }
 
+/** The parts of an object at the hub. */
+interface AtHub {
+  /** The given one, with the labels and annotations of the conversion. */
+  readonly metadata: BareMeta
+  readonly content: Record<string, unknown>
+}
+
 /**
  * Converts content of the request's version to the hub, after its version's defaults and checks. Content that equals the
  * stored one in that version is not converted, so that a change of the metadata loses nothing: the result is undefined.
- * @throws ApiError 422 with the violations of the version's schema; ConversionError
+ * @throws ApiError 422 with the violations of the version's schema; ConversionError; ConversionNeeded
  */
 function contentAtHub(
   served: ServedModel,
@@ -113,21 +125,40 @@ function contentAtHub(
   stored: (StoredView & { readonly hub: BareObject | undefined }) | undefined,
   causes: Causes,
   options: WriteOptions,
-): Record<string, unknown> | undefined {
+): AtHub | undefined {
   const { version = served.hub } = options
-  if (version.isHub && stored?.failure === undefined) return content
+  if (version.isHub && stored?.failure === undefined) return { metadata, content }
   const object = composeObject(version, metadata, content)
-  if (
-    stored !== undefined &&
-    deepEqual({ ...object, metadata: undefined }, { ...stored.view, metadata: undefined })
-  )
-    return undefined
+  if (stored !== undefined && convertsTheSame(version, object, stored.view)) return undefined
   if (stored?.failure !== undefined) throw stored.failure
   if (causes.stops) throw invalid(served, metadata.name, causes)
   const completed = version.schemas.withDefaults(object)
   for (const violation of violationsLeft(version.schemas, completed, stored?.view)) causes.add(violation)
   if (!causes.isEmpty) throw invalid(served, metadata.name, causes)
-  return version.toHub(completed, stored?.hub)
+  const { metadata: converted, ...atHub } = version.toHub(completed, stored?.hub)
+  return { metadata: withLabelsOf(version, metadata, converted), content: atHub }
+}
+
+/** Returns the metadata of the stored object as a request to a version sees it. */
+export function ownedMetadata(version: ServedVersion, stored: StoredObject, seen: StoredView): BareMeta {
+  return withLabelsOf(version, stored.object.metadata, seen.view.metadata)
+}
+
+/** Returns metadata with the labels and annotations that an object has in another version, if conversions change them. */
+function withLabelsOf(version: ServedVersion, metadata: BareMeta, other: BareMeta): BareMeta {
+  if (!version.convertsMetadata) return metadata
+  const { labels, annotations } = other
+  return orderMetadata({ ...metadata, labels, annotations })
+}
+
+/** Returns true if two objects of a version differ in nothing that a conversion may change. */
+function convertsTheSame(version: ServedVersion, left: BareObject, right: BareObject): boolean {
+  const isSame = ({ labels, annotations }: BareMeta, other: BareMeta) =>
+    deepEqual(labels, other.labels) && deepEqual(annotations, other.annotations)
+  return (
+    deepEqual({ ...left, metadata: undefined }, { ...right, metadata: undefined }) &&
+    (!version.convertsMetadata || isSame(left.metadata, right.metadata))
+  )
 }
 
 /** Returns the managed fields of an object that a write has made, before the model's hook completes it. */
@@ -152,7 +183,7 @@ export function draftUpdate(
   const owners = stored.failure === undefined ? ownersAfter : undefined
   const { meta, content } = client
   const { version = served.hub } = options
-  const owned = previous.metadata
+  const owned = ownedMetadata(version, stored, seen)
   const causes = new Causes(client.causes)
   const metadata = metadataAfter(served, owned, meta, scope, options, reservedDomain)
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
@@ -162,11 +193,11 @@ export function draftUpdate(
   const sent = contentOf(version, seen.view, content, scope)
   const hub = stored.failure === undefined ? previous : undefined
   const converted = contentAtHub(served, metadata, sent, { ...seen, hub }, causes, options)
-  const next = hub && converted && contentOf(version, hub, converted, scope)
+  const next = hub && converted && contentOf(version, hub, converted.content, scope)
   const object =
     converted === undefined
-      ? { ...previous, metadata }
-      : composeObject(served.hub, metadata, next ?? converted)
+      ? { ...previous, metadata: withLabelsOf(version, metadata, previous.metadata) }
+      : composeObject(served.hub, converted.metadata, next ?? converted.content)
   served.rules?.updated?.(object, previous, scope)
   const difference = differenceOf(object, previous)
   if (onlyTakesAwayFinalizers(object, previous, difference)) {
@@ -175,12 +206,13 @@ export function draftUpdate(
     const next = owners === undefined ? object : withOwners(object, previous, owners(object))
     const { finalizers, managedFields } = next.metadata
     const isSame = finalizers?.length === owned.finalizers?.length
-    if (managedFields === owned.managedFields) return isSame ? undefined : unindexedDraft(next, stored)
+    if (managedFields === previous.metadata.managedFields)
+      return isSame ? undefined : unindexedDraft(served, next, stored)
     checkParts(next, previous, causes)
-    if (causes.isEmpty) return unindexedDraft(next, stored)
+    if (causes.isEmpty) return unindexedDraft(served, next, stored)
     if (isSame) throw invalid(served, owned.name, causes)
     // Managed fields that are too large do not block the removal of a finalizer either.
-    return unindexedDraft(object, stored)
+    return unindexedDraft(served, object, stored)
   }
   if (seen.failure !== undefined) throw seen.failure
   if (stored.failure !== undefined && converted === undefined) throw stored.failure
@@ -247,16 +279,18 @@ export function draftDeletionMark(
   })
   const marked = { ...object, metadata }
   served.rules?.deleting?.(marked)
-  return unindexedDraft(marked, stored)
+  return unindexedDraft(served, marked, stored)
 }
 
-/** Returns a draft that keeps the stored version and reservations. Checks neither schema nor indexes. */
-function unindexedDraft(object: BareObject, stored: StoredObject): Draft {
+/** Returns a draft that keeps the reservations and what is stored. Checks neither schema nor indexes. */
+function unindexedDraft(served: ServedModel, object: BareObject, stored: StoredObject): Draft {
   const { raw } = stored
+  // As in Kubernetes, each write of an object of a definition stores it in the version that objects are stored in.
+  const isMigrated = served.defined !== undefined && raw?.apiVersion !== object.apiVersion
   return {
     object,
     json: encodeObject(object),
-    rawJson: raw && encodeObject({ ...raw, metadata: object.metadata }),
+    rawJson: isMigrated ? undefined : raw && encodeObject({ ...raw, metadata: object.metadata }),
     reservations: stored.reservations,
     isIndexed: false,
     warnings: [],

@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import {
   ApiError,
@@ -14,6 +14,7 @@ import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
   type BareMeta,
   ConversionError,
+  converting,
   decodeStored,
   encodeObject,
   noReservations,
@@ -174,11 +175,14 @@ export class Registry {
     },
   ): Promise<WriteResult> {
     const { admission, managedFields, attempts } = how
-    const draft = draftCreation(served, name, client, options, {
+    const environment = {
+      uid: randomUUID(),
       now: this.#clock.now(),
       reservedDomain: this.#reservedDomain,
       managedFields,
-    })
+    }
+    const { signal, version = served.hub } = options
+    const draft = await converting(() => draftCreation(served, name, client, options, environment), signal)
     const inspected = inspection(served, draft, undefined, 'object', options)
     if (inspected !== undefined) await inspected
     if (admission !== undefined) await admission.validate(draft.object, undefined)
@@ -186,7 +190,7 @@ export class Registry {
     const key = objectKey(draft.object.metadata)
     const { isNamespaced } = served.indexes
     const namespaces = isNamespaced ? this.#namespaces : undefined
-    const shown = showIn(served, options.version ?? served.hub, draft)
+    const shown = await converting(() => showIn(served, version, draft), signal)
     const write = {
       served,
       key,
@@ -253,9 +257,10 @@ export class Registry {
     const result = await this.#commits.run(
       served,
       key,
-      current => {
+      async current => {
         checkReplacedMeta(served, key, client.meta)
-        return this.#decideUpdate(served, current, client, scope, options, viewOf(version, current))
+        const seen = await this.#viewOf(version, current, options)
+        return this.#decideUpdate(served, current, client, scope, options, seen)
       },
       options,
       { isConditional: hasVersion(client.meta) },
@@ -290,7 +295,7 @@ export class Registry {
       served,
       key,
       async current => {
-        const seen = viewOf(version, current)
+        const seen = await this.#viewOf(version, current, options)
         const patched = applyPatch(wireObject(version, seen.view, current.revision), patch)
         const isLong = isLargePatch || isLarge(current.bytes)
         if (isLong) await nextTurn()
@@ -345,7 +350,9 @@ export class Registry {
     const isLargeConfig = hasManyParts(patch.document)
     if (isLargeConfig) await nextTurn()
     await this.#catchUpFor(served, options)
-    const merge = (live: Parameters<typeof applyConfiguration>[1]) => {
+    const merge = (live: Parameters<typeof applyConfiguration>[1]) =>
+      converting(() => mergeInto(live), options.signal)
+    const mergeInto = (live: Parameters<typeof applyConfiguration>[1]) => {
       const body = isRecord(patch.document) ? version.schemas.prune(patch.document) : {}
       // Of this attempt: the next one sees another object.
       const causes = new Causes(config.causes)
@@ -362,9 +369,9 @@ export class Registry {
           async current => {
             const { uid } = current.object.metadata
             checkPreconditions(served, key, preconditionsOf(config.meta), uid, String(current.revision))
-            const seen = viewOf(version, current)
+            const seen = await this.#viewOf(version, current, options)
             if (seen.failure !== undefined) throw seen.failure
-            const { client, managedFields } = merge({ view: seen.view, hub: current.object })
+            const { client, managedFields } = await merge({ view: seen.view, hub: current.object })
             if (isLargeConfig || isLarge(current.bytes)) await nextTurn()
             return this.#decideUpdate(served, current, client, scope, options, seen, () => managedFields)
           },
@@ -381,7 +388,7 @@ export class Registry {
       if (uid !== undefined || versions !== undefined)
         throw conflict(served, key, 'the configuration has a uid or version, but the object does not exist')
       try {
-        const { client: sent, managedFields } = merge(undefined)
+        const { client: sent, managedFields } = await merge(undefined)
         if (isLargeConfig) await nextTurn()
         const { namespace } = splitObjectKey(key)
         const creation = served.indexes.isNamespaced ? { ...options, namespace } : options
@@ -432,8 +439,13 @@ export class Registry {
     return after => trackUpdate(write, object, after, readManagedFields(meta.managedFields, managedFields))
   }
 
+  /** Returns the stored object as a request to a version sees it. */
+  #viewOf(version: ServedVersion, current: Current, { signal }: WriteOptions): Promise<StoredView> {
+    return converting(() => viewOf(version, current), signal)
+  }
+
   /** Decides an update, with the policies and webhooks that concern it. */
-  #decideUpdate(
+  async #decideUpdate(
     served: ServedModel,
     current: Current,
     client: ClientObject,
@@ -441,7 +453,7 @@ export class Registry {
     options: WriteOptions,
     seen: StoredView,
     owners = this.#ownersAfter(served, current, client, scope, options),
-  ): Decision | undefined | Promise<Decision | undefined> {
+  ): Promise<Decision | undefined> {
     const { metadata } = current.object
     checkPreconditions(
       served,
@@ -467,7 +479,7 @@ export class Registry {
   }
 
   /** An update removes an object that is being deleted and has no finalizer left. */
-  #draftUpdate(
+  async #draftUpdate(
     served: ServedModel,
     current: Current,
     client: ClientObject,
@@ -475,13 +487,17 @@ export class Registry {
     options: WriteOptions,
     seen: StoredView,
     owners: OwnersAfter | undefined,
-  ): Decision | undefined | Promise<Decision> {
-    const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen, owners)
+  ): Promise<Decision | undefined> {
+    const draft = await converting(
+      () => draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen, owners),
+      options.signal,
+    )
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata
     const isHeld = finalizers !== undefined || served.rules?.holds?.(draft.object)
-    const decision = { draft, removes: deletionTimestamp !== undefined && !isHeld }
-    return inspection(served, draft, current.object, scope, options)?.then(() => decision) ?? decision
+    const inspected = inspection(served, draft, current.object, scope, options)
+    if (inspected !== undefined) await inspected
+    return { draft, removes: deletionTimestamp !== undefined && !isHeld }
   }
 
   /**
@@ -504,7 +520,7 @@ export class Registry {
         return admission === undefined ? decide() : admitDeletion(admission, current, decide)
       },
       options,
-      { isConditional: deletion.versions !== undefined && deletion.versions.length > 0 },
+      { isConditional: deletion.versions !== undefined && deletion.versions.length > 0, converts: false },
     )
   }
 
@@ -541,7 +557,8 @@ export class Registry {
     if (current === undefined) return undefined
     if (current.failure !== undefined) throw current.failure
     if (version.isHub) return { bytes: current.bytes, stored: current }
-    const wire = wireObject(version, version.fromHub(current.object), current.revision)
+    const view = await converting(() => version.fromHub(current.object))
+    const wire = wireObject(version, view, current.revision)
     return { bytes: Buffer.from(JSON.stringify(wire)), stored: current }
   }
 
@@ -557,17 +574,19 @@ export class Registry {
   }
 }
 
-/** Returns the stored object as a request to this version sees it. */
+/** @throws ConversionNeeded */
 function viewOf(version: ServedVersion, { object, failure }: StoredObject): StoredView {
+  // Pruned as the request's content, so that a write of the metadata does not differ from it.
+  const asItIs = () => version.schemas.prune({ ...object, apiVersion: version.apiVersion })
   if (failure !== undefined) {
-    const view = { ...object, apiVersion: version.apiVersion }
-    return object.apiVersion === version.apiVersion ? { view } : { view, failure }
+    if (object.apiVersion === version.apiVersion) return { view: object }
+    return { view: asItIs(), failure }
   }
   try {
     return { view: version.fromHub(object) }
   } catch (error) {
     if (!(error instanceof ConversionError)) throw error
-    return { view: { ...object, apiVersion: version.apiVersion }, failure: error }
+    return { view: asItIs(), failure: error }
   }
 }
 

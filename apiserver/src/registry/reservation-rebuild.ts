@@ -4,6 +4,8 @@ import { Yielder } from '@setpoint/controller-runtime/internal'
 import type { ServedModel } from '../model/index.ts'
 import {
   atHub,
+  ConversionNeeded,
+  converting,
   decodeStored,
   objectBytes,
   type Reservations,
@@ -89,7 +91,7 @@ async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
   while (pair !== undefined) {
     signal.throwIfAborted()
     const { key, modRevision, value }: KeyValue = pair
-    const stored = decode(rebuild, pair)
+    const stored = await decode(rebuild, pair)
     if (stored === undefined) return
     const wanted = wantedBy(served, stored)
     const released = reservationsWithout(stored.reservations, wanted)
@@ -181,7 +183,7 @@ async function holderOf(
   if (holder === undefined) return undefined
   const { pair } = await storage.get(served.keyOf(holder.name))
   if (pair !== undefined && undecrypted(pair) !== undefined) return 'undecrypted'
-  const stored = pair && decode(rebuild, pair)
+  const stored = pair && (await decode(rebuild, pair))
   if (pair === undefined || stored === undefined) return undefined
   const holding = stored.object.metadata.uid === holder.uid && records(stored, index, value)
   return holding ? { pair, stored } : undefined
@@ -256,7 +258,12 @@ function replaceReservations(value: Buffer, reservations: Reservations): Buffer 
   return Buffer.concat([Buffer.from(`${JSON.stringify(reservations)}\n`), objectBytes(value)])
 }
 
-function decode({ served, onCorrupt }: Rebuild, pair: KeyValue): StoredObject | undefined {
+async function decode(rebuild: Rebuild, pair: KeyValue): Promise<StoredObject | undefined> {
+  return converting(() => decodeOnce(rebuild, pair), rebuild.signal)
+}
+
+/** @throws ConversionNeeded */
+function decodeOnce({ served, onCorrupt }: Rebuild, pair: KeyValue): StoredObject | undefined {
   const { key, value } = pair
   try {
     const undecryptable = undecrypted(pair)
@@ -266,6 +273,7 @@ function decode({ served, onCorrupt }: Rebuild, pair: KeyValue): StoredObject | 
     if (failure !== undefined) throw failure
     return { object, reservations }
   } catch (error) {
+    if (error instanceof ConversionNeeded) throw error
     onCorrupt?.(key, error)
     return undefined
   }

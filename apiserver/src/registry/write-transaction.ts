@@ -1,5 +1,5 @@
 import { type Revision, type StatusCause, zeroRevision } from '@setpoint/controller-runtime/api'
-import { filterReservations, quote, uniqueIndexName } from '../model/index.ts'
+import { converting, filterReservations, quote, type ServedVersion, uniqueIndexName } from '../model/index.ts'
 import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
 import type { InForce, ModelRecords } from './model-record.ts'
 import type { NamespaceBounds, Room } from './namespace-bounds.ts'
@@ -51,7 +51,7 @@ export class WriteTransactions {
     const inForce = indexed ? await withApiErrors(this.#records.inForce(served)) : undefined
     checkEnding(write, inForce)
     const guard = await write.guard?.(false)
-    const plan = planWrite(write, inForce?.stored ?? served.hub)
+    const plan = await planOf(write, inForce?.stored ?? served.hub, signal)
     const room = write.growth && (await this.#bounds?.admit(write.growth, signal))
     return { write, plan, inForce, guard, room }
   }
@@ -76,6 +76,7 @@ export class WriteTransactions {
     const { served, previous } = write
     const key = served.keyOf(write.key)
     const recordKey = this.#records.keyOf(served)
+    const { signal } = options
     let { plan, inForce, guard } = ready
     const staleReservations = new Map<string, Revision>()
     for (;;) {
@@ -90,7 +91,6 @@ export class WriteTransactions {
       }
       const onSuccess = options.dryRun ? [] : operationsOf(write, plan)
       const onFailure = compares.map(compare => compare.key)
-      const { signal } = options
       const result = await withApiErrors(
         this.#storage.transact({ compares, onSuccess, onFailure }, { signal }),
       )
@@ -106,7 +106,7 @@ export class WriteTransactions {
         const { stored } = inForce
         inForce = await withApiErrors(this.#records.refresh(served))
         checkEnding(write, inForce)
-        if (inForce.stored !== stored) plan = planWrite(write, inForce.stored, plan.claims)
+        if (inForce.stored !== stored) plan = await planOf(write, inForce.stored, signal, plan.claims)
       }
       if (guard !== undefined && now.get(guard.key)?.modRevision !== guard.modRevision)
         guard = await write.guard?.(true)
@@ -116,7 +116,7 @@ export class WriteTransactions {
           plan.claims,
           (index, value) => !lost.has(reservationKey(served, index, value, write.key)),
         )
-        plan = planWrite(write, inForce?.stored ?? served.hub, claims)
+        plan = await planOf(write, inForce?.stored ?? served.hub, signal, claims)
       }
     }
   }
@@ -160,6 +160,16 @@ export class WriteTransactions {
     if (causes.length > 0) throw valuesTaken(served, write.key, causes)
     return lost
   }
+}
+
+/** @throws as `planWrite` */
+function planOf(
+  write: Write,
+  stored: ServedVersion,
+  signal: AbortSignal | undefined,
+  claims?: WritePlan['claims'],
+): Promise<WritePlan> {
+  return converting(() => planWrite(write, stored, claims), signal)
 }
 
 /** @throws ApiError 403 for a new object of a definition that is being deleted */

@@ -5,11 +5,12 @@ import {
   isApiError,
   type KeyParts,
   type ObjectKey,
+  type Revision,
   type Selector,
   splitObjectKey,
 } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
-import type { ServedModel, ServedVersion } from '../model/index.ts'
+import { ConversionNeeded, type ServedModel, type ServedVersion } from '../model/index.ts'
 import { matchesEntry, testWork } from '../query/index.ts'
 import { bookmarkEvent, type ChangeEvents, type WireEvent } from './wire-event.ts'
 
@@ -36,6 +37,8 @@ export interface AudienceMember {
   skip: number
   deliver(events: readonly WireEvent[], shared: SharedBytes): void
   deliverBookmark(events: readonly WireEvent[], shared: SharedBytes): void
+  /** Leaves the audience and goes on by itself, from the change at `revision`. */
+  fallBehind(revision: Revision): void
   /** Ends with an ERROR. */
   fail(error: ApiError): void
 }
@@ -46,7 +49,8 @@ export interface AudienceMember {
  *
  *     change ──> tested ──> pending ──end of tick, or too much──> encoded once per codec ──> one write per subscription
  *
- * Only live subscriptions join. One that still catches up reads its events from the history.
+ * Only live subscriptions join. One that still catches up reads its events from the history. If a webhook must convert an
+ * object first, the subscriptions leave and catch up.
  */
 export class Audience {
   readonly interest: Interest
@@ -95,8 +99,9 @@ export class Audience {
     try {
       event = events.of(type, this.version)
     } catch (error) {
-      if (!isApiError(error)) throw error
-      this.#fail(error)
+      if (error instanceof ConversionNeeded) this.#fallBehind(events.change)
+      else if (isApiError(error)) this.#fail(error)
+      else throw error
       return false
     }
     this.#pending.push(event)
@@ -114,6 +119,12 @@ export class Audience {
     for (const subscription of [...this.#live]) subscription.fail(error)
   }
 
+  /** Lets the live subscriptions wait for a conversion by themselves. Others are not held up. */
+  #fallBehind({ revision }: CacheEvent): void {
+    this.flush()
+    for (const subscription of [...this.#live]) subscription.fallBehind(revision)
+  }
+
   /** Sends the pending events. */
   flush(): void {
     if (this.#pending.length === 0) return
@@ -125,7 +136,7 @@ export class Audience {
   }
 
   /** Everything up to `revision` has been sent. */
-  bookmark(revision: Parameters<typeof bookmarkEvent>[1]): void {
+  bookmark(revision: Revision): void {
     this.flush()
     const events = [bookmarkEvent(this.version, revision)]
     const shared: SharedBytes = new Map()

@@ -3,6 +3,7 @@ import type { CacheEvent, ModelCache } from '../cache/index.ts'
 import { WorkTurns } from '../scheduling/index.ts'
 import { Audience } from './audience.ts'
 import { AudienceIndex } from './audience-index.ts'
+import { Preparations } from './preparations.ts'
 import { Subscription, type SubscriptionParts, tooSlow } from './subscription.ts'
 import { ChangeEvents } from './wire-event.ts'
 
@@ -25,6 +26,7 @@ export class ModelWatches {
   readonly #pace: WorkTurns
   readonly #subscriptions = new Set<Subscription>()
   readonly #audiences: AudienceIndex
+  readonly #preparations: Preparations
   readonly #stopObserving: () => void
   #dirty: Audience[] = []
   #flush: NodeJS.Immediate | undefined
@@ -33,6 +35,7 @@ export class ModelWatches {
     this.#cache = cache
     this.#pace = pace
     this.tally = tally
+    this.#preparations = new Preparations(cache)
     this.#audiences = new AudienceIndex(cache.served.indexes)
     this.#stopObserving = cache.observe({
       changed: change => this.#changed(change),
@@ -47,7 +50,10 @@ export class ModelWatches {
   }
 
   /** Adds a subscription, which leaves when it ends. */
-  add({ onEnd, ...parts }: Omit<SubscriptionParts, 'cache' | 'audience' | 'pace' | 'onSent'>): Subscription {
+  add({
+    onEnd,
+    ...parts
+  }: Omit<SubscriptionParts, 'cache' | 'audience' | 'preparations' | 'pace' | 'onSent'>): Subscription {
     const { served } = this.#cache
     const { key, selector, version = served.hub } = parts.request
     const interest = { key, selector, version }
@@ -57,6 +63,7 @@ export class ModelWatches {
       ...parts,
       cache: this.#cache,
       pace: this.#pace,
+      preparations: this.#preparations,
       audience,
       onSent: events => {
         this.tally.sent += events

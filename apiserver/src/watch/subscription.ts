@@ -1,11 +1,14 @@
 import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtime'
-import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
+import { closeCodes, laterRevision, toRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { Entry, ModelCache } from '../cache/index.ts'
 import type { WorkTurns } from '../scheduling/index.ts'
 import type { Audience, AudienceMember, Interest, SharedBytes } from './audience.ts'
 import { encodeAll, type FrameCodec } from './codec.ts'
 import { initialEntries } from './initial-entries.ts'
-import { bookmarkEvent, ChangeEvents, errorEvent, type WireEvent } from './wire-event.ts'
+import { Lookahead } from './lookahead.ts'
+import { Preparations } from './preparations.ts'
+import { ShownEntries } from './shown-entries.ts'
+import { bookmarkEvent, ChangeEvents, errorEvent, shownEntry, type WireEvent } from './wire-event.ts'
 
 export const watchDefaults = Object.freeze({
   /** Unsent bytes of one client; above this, initial events and old changes wait. */
@@ -27,6 +30,8 @@ export const watchDefaults = Object.freeze({
   /** The lifetime of a watch without `timeoutSeconds`, random so that clients do not return together. */
   minLifetimeMs: 30 * 60_000,
   maxLifetimeMs: 60 * 60_000,
+  /** Bytes of objects that a webhook is asked to convert together, ahead of what is sent. */
+  convertedBytes: 256 * 1024,
   /** The time between bookmarks, so the client of a quiet kind can resume after compaction (contract: a minute). */
   bookmarkMs: 45_000,
 })
@@ -66,14 +71,15 @@ export interface WatchSink {
  * The state of a subscription.
  *
  *     initial ──all sent──▶ catching up ──history exhausted──▶ live (in its audience)
- *        │                      │  │                            │
+ *        │                      │  │  ▲ ──a webhook must convert──┤
  *        │    stalled: 1013 ◀───┘  └─── history lost: 410       ├── backlog too large: 1013
  *        └──────────────────────▶ ended ◀───────────────────────┘
  *
- * In the first two the client sets the pace: `pump` goes on whenever the client has read what was sent.
+ * In the first two the client sets the pace: `pump` goes on whenever the client has read what was sent. It also waits there
+ * for conversions by webhooks.
  */
 type State =
-  | { phase: 'initial'; entries: Iterator<Entry | number>; revision: Revision }
+  | { phase: 'initial'; entries: Lookahead; revision: Revision }
   | { phase: 'catching up' }
   | { phase: 'live' }
   | { phase: 'ended' }
@@ -86,6 +92,8 @@ export interface SubscriptionParts {
   readonly pace: WorkTurns
   /** The user who watches, for the pace. */
   readonly caller?: string
+  /** Default: shared with no other subscription. */
+  readonly preparations?: Preparations
   /** A revision that the cache has reached. */
   readonly present: Revision
   /** Called with the number of events of each write. */
@@ -108,6 +116,7 @@ export class Subscription implements AudienceMember {
   readonly #audience: Audience
   readonly #sink: WatchSink
   readonly #pace: WorkTurns
+  readonly #shown: ShownEntries
   readonly #caller: string
   readonly #goOn = () => this.pump()
   readonly #onSent: (events: number) => void
@@ -126,6 +135,7 @@ export class Subscription implements AudienceMember {
       audience,
       sink,
       pace,
+      preparations = new Preparations(cache),
       caller = '',
       present,
       onSent = () => {},
@@ -137,6 +147,7 @@ export class Subscription implements AudienceMember {
     this.#audience = audience
     this.#sink = sink
     this.#pace = pace
+    this.#shown = new ShownEntries(cache, audience.version, preparations, this.#goOn)
     this.#caller = caller
     this.#onSent = onSent
     this.#onEnd = onEnd
@@ -147,7 +158,11 @@ export class Subscription implements AudienceMember {
     if (request.initialEvents) {
       const revision = laterRevision(cache.revision, present)
       this.#position = revision
-      this.#state = { phase: 'initial', entries: initialEntries(cache.store, audience), revision }
+      this.#state = {
+        phase: 'initial',
+        entries: new Lookahead(initialEntries(cache.store, audience)),
+        revision,
+      }
     }
   }
 
@@ -177,7 +192,7 @@ export class Subscription implements AudienceMember {
   pump(): void {
     this.#tookAt = this.#now()
     while (this.#state.phase === 'initial' || this.#state.phase === 'catching up') {
-      if (!this.#hasRoom()) return
+      if (this.#shown.isWaiting || !this.#hasRoom()) return
       if (this.#pace.isSpent) {
         this.#pace.wait(this.#caller, this.#goOn)
         return
@@ -247,21 +262,32 @@ export class Subscription implements AudienceMember {
     this.#sink.end(end)
   }
 
+  /** Goes on from a change that a webhook must convert first. The audience has sent everything before it. */
+  fallBehind(revision: Revision): void {
+    if (this.#state.phase !== 'live') return
+    this.#audience.leave(this)
+    this.#position = laterRevision(this.#position, toRevision(revision - 1))
+    this.#state = { phase: 'catching up' }
+    this.pump()
+  }
+
   /** Sends initial events: one write, or what the pace allows. */
   #sendInitial({ entries, revision }: State & { phase: 'initial' }): void {
     const events: WireEvent[] = []
     let bytes = 0
     let failure: ApiError | undefined
     while (bytes < watchDefaults.writeBytes && !this.#pace.isSpent) {
-      const { done, value } = entries.next()
-      if (done) {
+      const value = entries.peek()
+      if (value === undefined) {
         if (this.#request.bookmarks) events.push(bookmarkEvent(this.#audience.version, revision, true))
         this.#state = { phase: 'catching up' }
         break
       }
       if (typeof value === 'number') this.#pace.spend(value)
       else {
-        const object = orError(() => this.#cache.bytesOf(value, this.#audience.version))
+        const upcoming = () => entries.upcoming(watchDefaults.convertedBytes)
+        const object = this.#shown.show(value, bytesOf => bytesOf(), upcoming)
+        if (object === undefined) break
         if (isApiError(object)) {
           failure = object
           break
@@ -269,6 +295,7 @@ export class Subscription implements AudienceMember {
         events.push({ type: 'ADDED', object, version: undefined })
         bytes += object.length
       }
+      entries.take()
     }
     this.#pace.spend(bytes / watchDefaults.bytesOfEntry)
     this.#write(events)
@@ -290,17 +317,23 @@ export class Subscription implements AudienceMember {
       const change = history.next(this.#position)
       hasAll = change === undefined
       if (change === undefined) break
-      this.#position = change.revision
       this.#pace.spend(this.#audience.testWork)
       const type = this.#audience.typeOf(change)
-      if (type === undefined) continue
-      const event = orError(() => new ChangeEvents(this.#cache, change).of(type, this.#audience.version))
-      if (isApiError(event)) {
-        failure = event
-        break
+      if (type !== undefined) {
+        const event = this.#shown.show(
+          shownEntry(change, type),
+          bytesOf => new ChangeEvents({ bytesOf }, change).of(type, this.#audience.version),
+          () => this.#upcoming(),
+        )
+        if (event === undefined) break
+        if (isApiError(event)) {
+          failure = event
+          break
+        }
+        events.push(event)
+        bytes += event.object.length
       }
-      events.push(event)
-      bytes += event.object.length
+      this.#position = change.revision
     }
     this.#pace.spend(bytes / watchDefaults.bytesOfEntry)
     this.#write(events)
@@ -308,6 +341,25 @@ export class Subscription implements AudienceMember {
     if (!hasAll) return
     this.#state = { phase: 'live' }
     this.#audience.join(this)
+  }
+
+  /** Returns what the next changes show. */
+  #upcoming(): Entry[] {
+    const { history } = this.#cache
+    const entries: Entry[] = []
+    let bytes = 0
+    let change = history.next(this.#position)
+    while (change !== undefined && bytes < watchDefaults.convertedBytes && !this.#pace.isSpent) {
+      const type = this.#audience.typeOf(change)
+      this.#pace.spend(this.#audience.testWork)
+      if (type !== undefined) {
+        const entry = shownEntry(change, type)
+        entries.push(entry)
+        bytes += entry.bytes.length
+      }
+      change = history.next(change.revision)
+    }
+    return entries
   }
 
   #hasRoom(): boolean {
@@ -337,13 +389,3 @@ const failureCodes: Readonly<Record<number, number>> = Object.freeze({
   403: closeCodes.policyViolation,
   503: closeCodes.tryAgainLater,
 })
-
-/** Returns the error that the call throws for the client. */
-function orError<T>(call: () => T): T | ApiError {
-  try {
-    return call()
-  } catch (error) {
-    if (isApiError(error)) return error
-    throw error
-  }
-}

@@ -3,9 +3,11 @@ import {
   closeCodes,
   laterRevision,
   retryAfterSeconds,
+  unlessAborted,
   type WatchEnd,
 } from '@setpoint/controller-runtime/internal'
 import {
+  convertAgain,
   type HistoryReplay,
   type LogFollower,
   type ModelCache,
@@ -14,6 +16,7 @@ import {
 } from '../cache/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
+import { readsDeclared } from '../query/index.ts'
 import { WorkTurns } from '../scheduling/index.ts'
 import { ModelWatches, type WatchTally } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
@@ -112,14 +115,19 @@ export class WatchHub {
   }
 
   /**
-   * Waits until the cache is new enough for the request, and its history goes back far enough.
+   * Waits until the cache is new enough for the request, and its history goes back far enough. What webhooks have not converted
+   * to the hub has no values for a selector: it is tried again first.
    * @returns a revision that the cache has reached
-   * @throws ApiError 503 if that takes too long; 504 if the requested version has not been reached
+   * @throws ApiError 503 if that takes too long; 504 if the requested version has not been reached; ConversionError
    */
   async admit(cache: ModelCache, request: WatchRequest, signal?: AbortSignal): Promise<Revision> {
     const present = await this.#gate.pass(signal)
     if (request.notBefore !== undefined && request.notBefore > present)
       throw tooLargeVersion(request.notBefore, present)
+    if (cache.unconverted.size > 0 && readsDeclared(request, cache.served.indexes)) {
+      const failure = await unlessAborted(convertAgain(cache), signal)
+      if (failure !== undefined) throw failure
+    }
     if (request.after !== undefined) await this.#replay.reach(cache, request.after, signal)
     // The cache was dropped while this request waited.
     if (this.#follower.cacheOf(cache.served) !== cache)

@@ -4,7 +4,7 @@ import {
   type Revision,
   type Status,
 } from '@setpoint/controller-runtime/api'
-import type { CacheEvent, ModelCache } from '../cache/index.ts'
+import type { CacheEvent, Entry, ModelCache } from '../cache/index.ts'
 import { type ServedVersion, withVersion } from '../model/index.ts'
 
 /** One event of a watch, before a codec gives it the form of a transport. */
@@ -49,7 +49,7 @@ export class ChangeEvents {
 
   /**
    * A DELETED event carries the last content with the version of the change that ended it.
-   * @throws ConversionError
+   * @throws ConversionError; ConversionNeeded
    */
   of(type: ChangeType, version: ServedVersion): WireEvent {
     let events = this.#events.get(version)
@@ -59,9 +59,8 @@ export class ChangeEvents {
     }
     const known = events[type]
     if (known !== undefined) return known
-    const { next, previous, revision } = this.change
-    const entry = type === 'DELETED' ? previous : next
-    if (entry === undefined) throw new Error(`a change at ${revision} has no object for ${type}`)
+    const { revision } = this.change
+    const entry = shownEntry(this.change, type)
     const bytes = this.#cache.bytesOf(entry, version)
     const object =
       type === 'DELETED' ? withVersion(version, entry.name, bytes, entry.revision, revision) : bytes
@@ -69,4 +68,11 @@ export class ChangeEvents {
     events[type] = event
     return event
   }
+}
+
+/** Returns the entry that the event of a change shows. */
+export function shownEntry({ next, previous, revision }: CacheEvent, type: ChangeType): Entry {
+  const entry = type === 'DELETED' ? previous : next
+  if (entry === undefined) throw new Error(`a change at ${revision} has no object for ${type}`)
+  return entry
 }

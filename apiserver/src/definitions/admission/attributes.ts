@@ -1,4 +1,4 @@
-import type { BareObject, ServedVersion } from '../../model/index.ts'
+import { type BareObject, converting, type ServedVersion } from '../../model/index.ts'
 import type {
   AdmissionOperation,
   AdmissionRequest,
@@ -137,7 +137,7 @@ export async function convert(
   const { metadata } = object
   const bare: BareObject = { spec: undefined, ...object, metadata: { ...noMeta, ...metadata } }
   if (object.spec === undefined) delete bare.spec
-  return { ...to.fromHub(from.toHub(bare)), metadata }
+  return { ...(await converting(() => to.fromHub(from.toHub(bare)))), metadata }
 }
 
 const noMeta = Object.freeze({ name: '', uid: '', creationTimestamp: '' })
