@@ -27,9 +27,10 @@ import { hasCondition, readDefinition, type StoredDefinition } from './stored-de
 export const definitionsDefaults = Object.freeze({
   /** Milliseconds that a request for an unknown kind waits for definitions to be served. */
   settleMs: 5_000,
-  /** Milliseconds until a definition whose objects wait for finalizers is looked at again, doubled up to the second. */
-  againMs: 100,
-  longestAgainMs: 10_000,
+  /** Milliseconds until a definition is looked at again that waits for plugins to start. */
+  startingMs: 100,
+  /** The same for a definition that could not be served, and for one whose objects wait for finalizers. */
+  againMs: 10_000,
 })
 
 interface DefinitionsParts {
@@ -63,6 +64,10 @@ interface Entered {
   working: Promise<void> | undefined
   /** True if the definition, or what it depends on, has changed since the last step began. */
   isChanged: boolean
+  /** True if it is looked at again in a while. */
+  isAsleep: boolean
+  /** Stops waiting for the last object to go. */
+  stopWaiting: () => void
   /** True if it is not served because somebody else has one of its names or paths. */
   waitsForName: boolean
 }
@@ -174,9 +179,7 @@ export class Definitions {
     if (name === undefined || this.#stopped.signal.aborted) return
     const entered = this.#entered.get(name) ?? this.#enter(name)
     entered.isChanged = true
-    entered.working ??= this.#work(name, entered).finally(() => {
-      entered.working = undefined
-    })
+    entered.working ??= this.#work(name, entered)
   }
 
   #enter(name: string): Entered {
@@ -190,6 +193,8 @@ export class Definitions {
       working: undefined,
       isChanged: false,
       waitsForName: false,
+      isAsleep: false,
+      stopWaiting: () => {},
     }
     this.#entered.set(name, entered)
     return entered
@@ -205,15 +210,22 @@ export class Definitions {
       } catch (error) {
         if (this.#stopped.signal.aborted) return
         log.warn({ definition: name, err: error }, 'failed to serve a definition, retrying')
-        this.#again(name, definitionsDefaults.longestAgainMs)
+        this.#again(name, entered, definitionsDefaults.againMs)
       }
     }
+    // In the turn in which nothing had changed: a change that comes later begins anew.
+    entered.working = undefined
   }
 
-  #again(name: string, afterMs: number): void {
+  #again(name: string, entered: Entered, afterMs: number): void {
+    if (entered.isAsleep) return
+    entered.isAsleep = true
     const { signal } = this.#stopped
     void sleep(this.#clock, afterMs, signal).then(
-      () => this.#touch(name),
+      () => {
+        entered.isAsleep = false
+        this.#touch(name)
+      },
       () => {},
     )
   }
@@ -232,14 +244,14 @@ export class Definitions {
     const { models, isStarting } = this.#parts
     // A plugin that had a name before the restart has it still.
     if (definition.acceptedNames.plural === '' && !definition.isDeleting && isStarting()) {
-      this.#again(name, definitionsDefaults.againMs)
+      this.#again(name, entered, definitionsDefaults.startingMs)
       return
     }
     const decision = decideNames(definition, this.#claims(), models.all())
     entered.waitsForName = decision.conflict !== undefined
     const problem = await this.#serve(definition, decision, entered)
     if (definition.isDeleting) {
-      await this.#cleanUp(definition, runner)
+      await this.#cleanUp(definition, entered)
       return
     }
     await this.#tell(definition, decision, runner, problem)
@@ -280,18 +292,28 @@ export class Definitions {
       else if (isEstablished)
         runner.fail(await definedModel(withoutRules(definition), accepted, []), errorMessage(error))
       // Objects that were stored under another scope may be gone later.
-      if (error instanceof ScopeChangedError) this.#again(definition.name, definitionsDefaults.longestAgainMs)
+      if (error instanceof ScopeChangedError)
+        this.#again(definition.name, entered, definitionsDefaults.againMs)
       return errorMessage(error)
     }
   }
 
-  async #cleanUp(definition: StoredDefinition, runner: DefinedKindRunner): Promise<void> {
-    const { kind, registry, writes, storage } = this.#parts
-    const { signal } = this.#stopped
+  async #cleanUp(definition: StoredDefinition, entered: Entered): Promise<void> {
+    const { kind, registry, writes, storage, follower } = this.#parts
+    const { name } = definition
+    const { served } = entered.runner
+    const cache = served && follower.cacheOf(served)
+    entered.stopWaiting()
+    if (cache !== undefined)
+      entered.stopWaiting = cache.observe({
+        changed: () => {
+          if (cache.store.size === 0) this.#touch(name)
+        },
+        reset: () => this.#touch(name),
+      })
     const parts = { definitions: kind, registry, writes, storage, now: () => this.#clock.now() }
-    if (await cleanUp(parts, definition, runner.served, signal)) return
-    // An object that loses its finalizer tells nobody here.
-    this.#again(definition.name, definitionsDefaults.againMs)
+    if (await cleanUp(parts, definition, served, this.#stopped.signal)) return
+    this.#again(name, entered, definitionsDefaults.againMs)
   }
 
   async #tell(
