@@ -34,7 +34,7 @@ interface AuditSubject {
 
 /** The end of a request. */
 export interface AuditOutcome {
-  /** Undefined if the client left before it was decided. */
+  /** Undefined if the client left before the status was known. */
   readonly code: number | undefined
   /** The response, if it is JSON. */
   readonly body?: Buffer | readonly Buffer[]

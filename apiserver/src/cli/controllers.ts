@@ -28,7 +28,7 @@ import { lastingTransport } from './server-transport.ts'
 import { withinTime } from './within-time.ts'
 
 export const controllersDefaults = Object.freeze({
-  /** Milliseconds that the line on standard output waits for plugins. Those that are set up run during that time. */
+  /** Milliseconds that the line on standard output is delayed for plugins that are still starting. Plugins that are ready already run. */
   announceMs: 10_000,
   /** Milliseconds that the start waits for the server's answer about its kinds. */
   checkMs: 5_000,

@@ -9,7 +9,7 @@ interface Clause extends MediaType {
 
 /**
  * Chooses what a client gets, by the clauses of its Accept header: the first by quality, then types before ranges of types,
- * then in the client's order. A range never stands for a type that has a clause of its own (RFC 9110, 12.5.1).
+ * then in the client's order. A range such as `text/*` does not count for a type that a clause names (RFC 9110, 12.5.1).
  *
  * A clause with the parameter `as` asks for another form of the object. It counts only if `formOf` returns that form.
  * @param offered the types that can be served, the usual one first

@@ -12,8 +12,8 @@ export const bodyDefaults = Object.freeze({
   /** zlib's fastest. It shrinks JSON to a fifth; higher levels cost more time than they save. */
   gzipLevel: 1,
   /**
-   * Blocks that are compressed at once. Each takes a processor from the event loop, and one of libuv's four threads from token
-   * checks and from the commits of the embedded store. More than three would wait for a thread, where callers take no turns.
+   * Blocks that are compressed at once. Each occupies a processor that the event loop could use, and one of libuv's four threads,
+   * which verify tokens and commit to the embedded store. More than three would wait for a thread, where callers take no turns.
    */
   compressions: Math.min(3, Math.max(1, availableParallelism() - 1)),
   /** Bytes that are copied together for one write. */

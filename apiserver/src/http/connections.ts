@@ -76,7 +76,7 @@ export class Connections {
     this.#scheduleCheck()
   }
 
-  /** Handles a request in the order of its connection. Drops one behind the announced end of the connection. */
+  /** Handles the requests of a connection in order. Drops a request that arrives after `connection: close` was announced. */
   handle(message: IncomingMessage, response: ServerResponse, handle: RequestListener): void {
     const { socket } = message
     const connection = this.#all.get(socket)

@@ -18,8 +18,9 @@ export const socketDefaults = Object.freeze({
    */
   answersBytes: 128 * 1024,
   /**
-   * Messages of one caller that wait. From there on, a connection with `waitingPerConnection` of them is reset at its next: ws
-   * emits the messages of the 64 KiB that Node has read, also while the socket is paused.
+   * Messages of one caller that may wait. When there are more, the next message resets its connection, if `waitingPerConnection` of them
+   * are of that connection. Pausing the socket would not help at once, because ws still emits the messages of the 64 KiB that Node
+   * has read.
    */
   waitingPerCaller: 16_384,
   waitingPerConnection: 64,

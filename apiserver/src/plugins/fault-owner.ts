@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { packageFolder } from '../package-folder.ts'
 import { namesModule, placesOf } from './error-place.ts'
 
-/** Names of the plugins by folder. Node never unloads a module, so this is a fact of the process. */
+/** Names of the plugins by folder. Node never unloads a module, so an entry stays true for the life of the process. */
 const imported = new Map<string, string>()
 
 /** Records that this process runs the code of a folder: before its module is imported, and when its name is known. */
@@ -23,9 +23,9 @@ export function pluginAtFault(error: unknown): string | undefined {
 }
 
 /**
- * Returns true for a fault that leads to no code, in a process that runs plugins: a value that is not an error, or a failed
- * file, socket or process without a listener, whose stack has frames of Node only. The server throws errors only, and
- * its own files and sockets have listeners, so such a fault comes from a plugin.
+ * Returns true for a fault that must be of a plugin although nothing leads to its code. Such a fault is a value that is not an error, or
+ * the failure of a file, a socket or a process without a listener, whose stack has frames of Node only. The server throws errors
+ * only, and its own files and sockets have listeners.
  */
 export function isFaultOfSomePlugin(error: unknown): boolean {
   return imported.size > 0 && !namesModule(error)

@@ -86,10 +86,10 @@ export class IndexReport {
   async #read(): Promise<IndexFindings> {
     const { records } = this.#registry
     const { problems } = this.#cache
-    // While another set is in force, missing values by this set say nothing about the data.
+    // While another set is in force, values that are missing by this set are no fault of the data.
     const standing = problems.size === 0 ? records.standingOf(this.#served) : undefined
     const sure = standing ?? (await records.check(this.#served))
-    // Another server puts the set in force, and nothing notifies this one.
+    // Another server is about to put the set in force. It does not notify us, so we look again.
     if (sure.name === 'recomputing') this.#changedWhileReading = true
     const found: ReportedProblem[] = []
     let hidden = 0

@@ -1,7 +1,7 @@
 import { isComparison, type Requirement } from '@setpoint/controller-runtime/api'
 import { compareCodePoints } from '../model/index.ts'
 
-/** The comparisons of one field that imply all others of that field. At least one is present. */
+/** The tightest comparisons of a field, which imply all others of it. At least one is present. */
 export interface Bounds {
   /** A `>` or `>=`. */
   readonly lower: Requirement | undefined

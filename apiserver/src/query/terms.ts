@@ -38,7 +38,7 @@ export interface Term {
   readonly test: (entry: Entry) => boolean
 }
 
-/** Entries that finding the run of one value counts as: two searches of a tree. */
+/** The cost of finding the run of one value, counted in entries: two searches of a tree. */
 const searchWork = 8
 
 /** The terms of a selector. Equal conditions are merged, and so are exclusions and comparisons of the same key. */
@@ -92,7 +92,7 @@ function* fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Ter
 }
 
 /**
- * One of several values is below a bound if the smallest is, and above it if the largest is. The trees of both have each
+ * If an object has several values, one of them is below a bound if the smallest is, and above it if the largest is. The trees of both have each
  * object once, so its range is exact. Two bounds are one range if there is one value, and otherwise two terms, since
  * different values may satisfy them.
  */

@@ -7,7 +7,7 @@ export interface BodyBounds {
   readonly bytesPerIdentity: number
 }
 
-/** The bytes of a body that have arrived. Only its memory changes it. */
+/** The bytes of a body that have arrived. Changed only by the BodyMemory that it belongs to. */
 export interface HeldBody {
   readonly holder: BodyHolder
   bytes: number
@@ -99,7 +99,10 @@ export class BodyMemory {
     if (holder.bodies === 0) this.#holders.delete(holder.identity)
   }
 
-  /** Returns the identity whose bodies must shrink: the one past its bound, or the largest when all are past theirs. */
+  /**
+   * Returns the identity whose bodies must shrink: this one if it exceeds its own bound; otherwise, if the total is exceeded, the
+   * largest one.
+   */
   #pastBound(holder: BodyHolder): BodyHolder | undefined {
     const { bytes, bytesPerIdentity } = this.#bounds
     if (holder.bytes > bytesPerIdentity) return holder
