@@ -127,7 +127,7 @@ export const differing: readonly SpecDifference[] = [
     specs: { [streaming]: ['should be requested by metadatainformer when WatchListClient is enabled'] },
   },
   {
-    says: '`scopes` and `scopeSelector` are 422, because they select pods.',
+    says: '`scopes` and `scopeSelector` are refused with 422, because they select pods.',
     page: 'kubernetes-clients.md',
     failure: 'spec.scopes: must be absent',
     specs: { '[sig-cli] Kubectl client': ['Kubectl create quota should create a quota with scopes'] },

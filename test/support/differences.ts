@@ -106,7 +106,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A body of another kind or version is 400.',
+    says: 'A body of another kind or version is refused with 400.',
     page: 'kubernetes-clients.md',
     responses: {
       'the server owns some of the metadata: another kind': 400,
@@ -126,7 +126,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: "A `uid` that is not the object's is 409, and so is a version of 0.",
+    says: "A `uid` that is not the object's is refused with 409, and so is a version of 0.",
     page: 'kubernetes-clients.md',
     responses: {
       'the server owns some of the metadata: another uid': 409,
@@ -134,7 +134,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A parameter with an unknown value is 400, and so are parameters that do not go together.',
+    says: 'A parameter with an unknown value is refused with 400, and so are parameters that do not go together.',
     page: 'kubernetes-clients.md',
     responses: {
       'force is a boolean: force=maybe': 400,
@@ -159,7 +159,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A strict patch with unknown or duplicate fields is 400.',
+    says: 'A strict patch with unknown or duplicate fields is refused with 400.',
     page: 'kubernetes-clients.md',
     responses: {
       'fields are checked as fieldValidation says: a merge patch': 400,
@@ -182,7 +182,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'JSON patches follow RFC 6902 strictly, and a malformed one is 400.',
+    says: 'JSON patches follow RFC 6902 strictly, and a malformed one is refused with 400.',
     page: 'kubernetes-clients.md',
     responses: {
       'JSON patches: add at a negative index': 422,
@@ -198,7 +198,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A method that a path does not have is 405.',
+    says: 'A method that a path does not have is refused with 405.',
     page: 'kubernetes-clients.md',
     responses: {
       'objects are created: without a namespace': 405,
@@ -232,7 +232,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A request without credentials is 401: there is no anonymous user.',
+    says: 'A request without credentials is refused with 401: there is no anonymous user.',
     page: 'kubernetes-clients.md',
     responses: {
       'nothing is allowed that no role allows: anonymous': 401,
@@ -276,7 +276,7 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'is 422; for a patch, too, its details name the object and the field.',
+    says: 'For a patch, too, its details name the object and the field.',
     page: 'kubernetes-clients.md',
     responses: {
       'ServiceAccount: an invalid field': 422,
