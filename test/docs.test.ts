@@ -18,7 +18,7 @@ import { copyFixture } from './support/worlds.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-test.each(['render-errors.mjs', 'render-flags.mjs', 'render-chart.mjs'])(
+test.each(['render-errors.mjs', 'render-flags.mjs', 'render-chart.mjs', 'render-benchmarks.mjs'])(
   'the page of scripts/%s is up to date',
   async script => {
     await promisify(execFile)(process.execPath, [join(root, 'scripts', script), '--check'])

@@ -9,6 +9,7 @@ import { latency } from './latency.ts'
 import { queries } from './queries.ts'
 import { rbac } from './rbac.ts'
 import { discovery, reads, views } from './reads.ts'
+import { record } from './record.ts'
 import { scale } from './scale.ts'
 import { sdk } from './sdk.ts'
 import { selectors } from './selectors.ts'
@@ -19,6 +20,8 @@ import { printTable, type Row } from './table.ts'
 /**
  * `npm run bench [-- name ...]`: ratios against a peer in the same run. Both sides of a round run right after each other
  * on the same machine. The result is the median of the rounds' ratios.
+ *
+ * With `--record` it stores the results, see `record.ts`.
  *
  * `npm run bench -- scale`: the figures of a large server, without a peer.
  *
@@ -42,14 +45,16 @@ const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   sdk,
 }
 
-const { wanted, commit } = readArguments()
+const { wanted, commit, isRecorded } = readArguments()
 if (wanted.includes('scale')) await scale()
 if (commit !== undefined) report(await against(commit), commit)
 else
   for (const [name, benchmark] of Object.entries(benchmarks)) {
     if (wanted.length > 0 && !wanted.includes(name)) continue
     console.error(`running ${name}`)
-    report(await benchmark(), 'peer')
+    const rows = await benchmark()
+    report(rows, 'peer')
+    if (isRecorded) await record(name, rows)
   }
 
 function report(rows: readonly Row[], peerName: string): void {
@@ -58,20 +63,27 @@ function report(rows: readonly Row[], peerName: string): void {
   console.log(`\nLoad average over 1, 5 and 15 minutes at its end: ${loads.join(', ')}\n`)
 }
 
-function readArguments(): { wanted: readonly string[]; commit: string | undefined } {
+interface Arguments {
+  readonly wanted: readonly string[]
+  readonly commit: string | undefined
+  readonly isRecorded: boolean
+}
+
+function readArguments(): Arguments {
   try {
     const { values, positionals } = parseArgs({
       allowPositionals: true,
-      options: { against: { type: 'string' } },
+      options: { against: { type: 'string' }, record: { type: 'boolean' } },
     })
-    const { against: commit } = values
+    const { against: commit, record: isRecorded = false } = values
     const isKnown = positionals.every(name => Object.hasOwn(benchmarks, name) || name === 'scale')
-    if (isKnown && (commit === undefined || positionals.length === 0)) return { wanted: positionals, commit }
+    if (isKnown && (commit === undefined || positionals.length === 0))
+      return { wanted: positionals, commit, isRecorded }
   } catch {
     // The usage says which arguments there are.
   }
   console.error(
-    `usage: npm run bench -- [${Object.keys(benchmarks).join(' | ')} | scale]...\n   or: npm run bench -- --against COMMIT`,
+    `usage: npm run bench -- [--record] [${Object.keys(benchmarks).join(' | ')} | scale]...\n   or: npm run bench -- --against COMMIT`,
   )
   process.exit(2)
 }
