@@ -4,6 +4,12 @@ export function findGoClients(): Promise<string>
 export function findKubernetesSpecs(): Promise<string>
 /** Returns the path of the built program `test/clients/definitions`. @throws Error as above */
 export function findDefinitionChecker(): Promise<string>
+/** Returns the path of the built program `test/clients/cert-manager`, which takes minutes. @throws Error as above */
+export function findCertManager(): Promise<string>
+/** Returns the path of the built program `test/clients/operator`. @throws Error as above */
+export function findOperator(): Promise<string>
+/** Returns the path of the built tests of Gateway API's validation, which use KUBECONFIG. @throws Error as above */
+export function findGatewayTests(): Promise<string>
 /** Returns the path of the installed program `test/clients/python`. @throws Error as above */
 export function findPythonClients(): Promise<string>
 /** Returns the path of the built program `test/clients/rust`, which takes minutes. @throws Error as above */

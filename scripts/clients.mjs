@@ -4,7 +4,7 @@
  * Each goes into the cache folder (`.cache` at the repository root, or `SETPOINT_CACHE_DIR`) at its first use, and again
  * when its sources change. Go 1.24, Python 3.10 with pip, or Rust 1.88 with Cargo must be on PATH.
  *
- * As a program it prints the path: `node scripts/clients.mjs go`, `e2e`, `definitions`, `python`, or `rust`.
+ * As a program it prints the path: `node scripts/clients.mjs go`, or another folder of `test/clients`.
  */
 import { createHash } from 'node:crypto'
 import { copyFile, cp, mkdir, readdir, readFile, realpath, rename, writeFile } from 'node:fs/promises'
@@ -32,6 +32,24 @@ export function findKubernetesSpecs() {
 /** @returns {Promise<string>} */
 export function findDefinitionChecker() {
   return find('definitions', 'Go 1.24', buildGo)
+}
+
+/** @returns {Promise<string>} */
+export function findCertManager() {
+  return find('cert-manager', 'Go 1.24', buildGo)
+}
+
+/** @returns {Promise<string>} */
+export function findOperator() {
+  return find('operator', 'Go 1.24', (sources, work) => buildGo(sources, work, ['build'], './cmd'))
+}
+
+/** @returns {Promise<string>} */
+export function findGatewayTests() {
+  const tests = 'sigs.k8s.io/gateway-api/pkg/test/cel'
+  return find('gateway-api', 'Go 1.24', (sources, work) =>
+    buildGo(sources, work, ['test', '-c', '-tags=experimental'], tests),
+  )
 }
 
 /** @returns {Promise<string>} */
@@ -77,8 +95,8 @@ async function find(language, needs, build, version = '') {
   return program
 }
 
-async function buildGo(sources, work) {
-  const args = ['build', '-ldflags=-s -w', '-o', join(work, 'clients'), '.']
+async function buildGo(sources, work, command = ['build'], what = '.') {
+  const args = [...command, '-ldflags=-s -w', '-o', join(work, 'clients'), what]
   await run('go', args, { cwd: sources, env: { ...process.env, GOTOOLCHAIN: 'local' } })
   return work
 }
@@ -105,6 +123,7 @@ if (process.argv[1] && (await realpath(process.argv[1]).catch(() => '')) === fil
   try {
     const clients = {
       ...{ go: findGoClients, e2e: findKubernetesSpecs, definitions: findDefinitionChecker },
+      ...{ 'cert-manager': findCertManager, 'gateway-api': findGatewayTests, operator: findOperator },
       ...{ python: findPythonClients, rust: findRustClients },
     }
     const client = clients[process.argv[2] ?? 'go']
