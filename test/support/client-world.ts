@@ -50,14 +50,20 @@ export class ClientWorld {
     this.#close = close
   }
 
-  /** @param fixtures the plugins. Default: the one with the kind `Widget`, which the programs of `test/clients` use */
+  /**
+   * @param fixtures the plugins. Default: the one with the kind `Widget`, which the programs of `test/clients` use
+   * @param args more flags
+   */
   static async start(
     { store, secure }: Pick<ClientSetting, 'store' | 'secure'>,
     fixtures: readonly string[] = ['widgets-plugin'],
+    args: readonly string[] = [],
   ): Promise<ClientWorld> {
     const folder = await mkdtemp(join(tmpdir(), 'setpoint-clients-'))
     const credentials = secure ? await Credentials.make() : undefined
-    const world = await startWorld(store, fixtures, { args: credentials?.serverArgs ?? [] })
+    const world = await startWorld(store, fixtures, {
+      args: [...(credentials?.serverArgs ?? []), ...args],
+    })
     const kubeconfig = join(folder, 'kubeconfig.yaml')
     const { code, stderr } = await runProgram([
       ...['kubeconfig', '--server', world.server.url, '--output', kubeconfig],
