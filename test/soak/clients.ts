@@ -4,10 +4,11 @@ import { type Api, Collection } from '../support/api.ts'
 import { type ClientSetting, ClientWorld, crossedSettings, testSettings } from '../support/client-world.ts'
 import { arrayOf, fieldsOf, textOf } from '../support/json.ts'
 import { freePort } from '../support/ports.ts'
-import type { Running } from '../support/server.ts'
 import { eventually, type Store } from '../support/worlds.ts'
 import { Random } from './random.ts'
 import { type Say, startSaying } from './say.ts'
+import { settled } from './settled.ts'
+import { Supervised } from './supervised.ts'
 
 const clientsDefaults = Object.freeze({
   managers: 2,
@@ -81,7 +82,7 @@ async function soakManagers(
     await world.facts(program, ['informers'])
     await world.facts(python)
     say(`client-go's informers and the Python client work on ${setting.title}`)
-    for (let n = 0; n < clientsDefaults.managers; n++) managers.push(await Manager.start(world, program))
+    for (let n = 0; n < clientsDefaults.managers; n++) managers.push(await startManager(world, program))
     const { api } = world
     const done = new AbortController()
     const changes = new Changes(widgetsOf(api), random.fork())
@@ -93,7 +94,7 @@ async function soakManagers(
     const endAt = performance.now() + durationMs
     do {
       await sleep(random.between(0.5, 1.5) * clientsDefaults.killMs)
-      await Promise.all(managers.map(manager => manager.sample()))
+      await Promise.all(managers.map(({ reconciles }) => reconciles.sample()))
       if (random.chance(0.5)) {
         kills.server += 1
         const killedAt = performance.now()
@@ -102,23 +103,23 @@ async function soakManagers(
       } else {
         kills.managers += 1
         const leader = await leaderOf(managers)
-        await leader.restart()
+        await leader.program.restart()
       }
       say(progress())
     } while (performance.now() < endAt)
     done.abort()
     await changing
-    const problems = await settled(api)
-    await Promise.all(managers.map(manager => manager.sample()))
+    const problems = await settled(() => problemsOf(api), clientsDefaults.patienceMs)
+    await Promise.all(managers.map(({ reconciles }) => reconciles.sample()))
     say(`${progress()}; the server was away for at most ${Math.round(longestAwayMs)} ms`)
-    const exits = managers.flatMap(({ exits }) => exits)
+    const exits = managers.flatMap(manager => manager.program.exits)
     for (const exit of exits) say(`a manager exited by itself: ${exit}`)
     if (exits.length > 0 && longestAwayMs < clientsDefaults.survivedMs)
       problems.push(`${exits.length} managers exited by themselves`)
     await changes.deleteAll()
-    return [...problems, ...(await settled(api))]
+    return [...problems, ...(await settled(() => problemsOf(api), clientsDefaults.patienceMs))]
   } finally {
-    await Promise.all(managers.map(manager => manager.stop()))
+    await Promise.all(managers.map(manager => manager.program.stop()))
     await world.end()
   }
 }
@@ -127,97 +128,59 @@ function widgetsOf(api: Api): Collection {
   return new Collection(api, 'widgets.example.com/v1', 'Widget', 'widgets', 'default')
 }
 
-/** A process of the manager that is started again when it exits, as by a Deployment. */
-class Manager {
-  /** The log of the leader election before each exit without a kill, and the last line. */
-  readonly exits: string[] = []
-  readonly #world: ClientWorld
-  readonly #program: string
+interface Manager {
+  readonly program: Supervised
+  readonly reconciles: Reconciles
+}
+
+async function startManager(world: ClientWorld, program: string): Promise<Manager> {
+  const port = await freePort()
+  const reconciles = new Reconciles(port)
+  const args = ['manager', '--metrics-bind-address', `127.0.0.1:${port}`]
+  const run = async () => world.run(program, args)
+  return { program: await Supervised.start(run, () => reconciles.restarted()), reconciles }
+}
+
+/** Counts reconciles, by the metrics of a manager. */
+class Reconciles {
   readonly #port: number
-  #running: Running | undefined
-  #wanted = true
-  #killed = false
   /** Reconciles of earlier processes, and of the present one as of the last sample. */
   #before = 0
   #now = 0
 
-  private constructor(world: ClientWorld, program: string, port: number) {
-    this.#world = world
-    this.#program = program
+  constructor(port: number) {
     this.#port = port
   }
 
-  static async start(world: ClientWorld, program: string): Promise<Manager> {
-    const manager = new Manager(world, program, await freePort())
-    manager.#start()
-    return manager
-  }
-
-  get reconciles(): number {
+  get total(): number {
     return this.#before + this.#now
   }
 
-  /** Reads its metrics, unless it is not running. */
+  /** Reads the metrics, unless the manager is not running. */
   async sample(): Promise<void> {
-    this.#now = Math.max(this.#now, await this.#metric('controller_runtime_reconcile_total'))
-  }
-
-  async isLeader(): Promise<boolean> {
-    return (await this.#metric('leader_election_master_status')) === 1
-  }
-
-  /** Kills it. It starts again by itself. */
-  async restart(): Promise<void> {
-    this.#killed = true
-    await this.#running?.kill('SIGKILL')
-  }
-
-  async stop(): Promise<void> {
-    this.#wanted = false
-    await this.#running?.kill('SIGTERM')
-  }
-
-  #start(): void {
-    const running = this.#world.run(this.#program, [
-      'manager',
-      ...['--metrics-bind-address', `127.0.0.1:${this.#port}`],
-    ])
-    this.#running = running
-    void running.ended.then(({ stderr }) => {
-      if (!this.#wanted) return
-      if (!this.#killed) this.exits.push(lastWordsOf(stderr))
-      this.#killed = false
-      this.#before += this.#now
-      this.#now = 0
-      this.#start()
-    })
-  }
-
-  /** Returns the sum over its labels; 0 if it does not respond. */
-  async #metric(name: string): Promise<number> {
     const text = await fetch(`http://127.0.0.1:${this.#port}/metrics`)
       .then(response => response.text())
       .catch(() => '')
-    const samples = text.split('\n').filter(line => line.startsWith(`${name}{`))
-    return samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0)
+    const samples = text.split('\n').filter(line => line.startsWith('controller_runtime_reconcile_total{'))
+    const sum = samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0)
+    this.#now = Math.max(this.#now, sum)
   }
-}
 
-function lastWordsOf(log: string): string {
-  const lines = log.trimEnd().split('\n')
-  const ofElection = lines.filter(line => line.includes('leaderelection')).slice(-8)
-  return [...ofElection, ...lines.slice(-1)].join('\n    ')
+  restarted(): void {
+    this.#before += this.#now
+    this.#now = 0
+  }
 }
 
 async function leaderOf(managers: readonly Manager[]): Promise<Manager> {
   return eventually(async () => {
-    for (const manager of managers) if (await manager.isLeader()) return manager
+    for (const manager of managers) if (manager.program.isLeader) return manager
     throw new Error('no manager leads')
   })
 }
 
 function reconcilesOf(managers: readonly Manager[]): number {
-  return managers.reduce((sum, { reconciles }) => sum + reconciles, 0)
+  return managers.reduce((sum, { reconciles }) => sum + reconciles.total, 0)
 }
 
 /** Creates, changes and deletes Widgets. */
@@ -262,19 +225,7 @@ class Changes {
   }
 }
 
-/** Waits until every Widget is reconciled. Returns what is not, past the patience. */
-async function settled(api: Api): Promise<string[]> {
-  try {
-    await eventually(async () => {
-      const problems = await problemsOf(api)
-      if (problems.length > 0) throw new Error(problems.join('\n'))
-    }, clientsDefaults.patienceMs)
-    return []
-  } catch (error) {
-    return [error instanceof Error ? error.message : String(error)]
-  }
-}
-
+/** Returns which Widgets are not reconciled. */
 async function problemsOf(api: Api): Promise<string[]> {
   const configs = new Collection(api, 'v1', 'ConfigMap', 'configmaps', 'default')
   const [widgets, { items }] = await Promise.all([widgetsOf(api).list(), configs.list()])

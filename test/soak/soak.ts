@@ -5,6 +5,7 @@ import { reportBackup } from './backup.ts'
 import { reportClients } from './clients.ts'
 import { reportSpecs } from './e2e.ts'
 import { tableOf } from './footprint.ts'
+import { reportOperators } from './operators.ts'
 import { report } from './report.ts'
 import { reportRolling, rollingDefaults } from './rolling.ts'
 import { type SoakResult, soak } from './run-soak.ts'
@@ -13,19 +14,30 @@ import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
 
 /**
  * `npm run soak [-- --minutes 10 --store etcd --members 3 --seed 7]`, `npm run soak -- availability [--minutes 10 --seed 7]`,
- * `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, `npm run soak -- upgrade [--store etcd --objects 10000]`,
+ * `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, `npm run soak -- operators [as clients]`, `npm run soak -- upgrade [--store etcd --objects 10000]`,
  * `npm run soak -- backup [--store etcd --objects 100000]`,
  * `npm run soak -- rolling [--from COMMIT --minutes 10 --seed 7]`, or `npm run soak -- e2e [--store etcd]`: exits with 1 on a violation.
  */
 const defaultMinutes = 10
 
-const soaks = ['stores', 'availability', 'clients', 'upgrade', 'rolling', 'backup', 'e2e'] as const
+const soaks = [
+  'stores',
+  'availability',
+  'clients',
+  'operators',
+  'upgrade',
+  'rolling',
+  'backup',
+  'e2e',
+] as const
 
 const { minutes, seed, objects, members, from, wanted, what } = readArguments()
 let failed = false
 if (what === 'availability') failed = !(await reportAvailability({ durationMs: minutes * 60_000, seed }))
 else if (what === 'clients')
   for (const store of wanted) failed = !(await reportClients(store, minutes * 60_000, seed)) || failed
+else if (what === 'operators')
+  for (const store of wanted) failed = !(await reportOperators(store, minutes * 60_000, seed)) || failed
 else if (what === 'upgrade')
   for (const store of wanted) failed = !(await reportUpgrade(store, objects)) || failed
 else if (what === 'rolling') failed = !(await reportRolling({ from, seed, durationMs: minutes * 60_000 }))
@@ -70,7 +82,7 @@ function readArguments(): {
 } {
   const usage = () => {
     console.error(
-      'usage: npm run soak -- [availability | clients | upgrade | rolling | backup | e2e] [--minutes N] [--store embedded|etcd] [--members 1|3] [--seed N] [--objects N] [--from COMMIT]',
+      'usage: npm run soak -- [availability | clients | operators | upgrade | rolling | backup | e2e] [--minutes N] [--store embedded|etcd] [--members 1|3] [--seed N] [--objects N] [--from COMMIT]',
     )
     process.exit(2)
   }
