@@ -214,7 +214,7 @@ export class KindOperations {
     const content = patches.map(type => [type, patchBodyOf(type, undefined)])
     return this.#operation('patch', 'patch', `Change parts of the scale of a ${this.#kind}`, {
       suffix: 'Scale',
-      parameters: [...parameterRefs('dryRun', 'fieldValidation'), ...this.#managerParameter()],
+      parameters: [...parametersInFull('dryRun', 'fieldValidation'), ...this.#managerParameter()],
       requestBody: { required: true, content: Object.fromEntries(content) },
       responses: { '200': scaleResponse, ...errorRefs(400, 409, 413, 415, 422, 504) },
     })
