@@ -67,6 +67,8 @@ interface RoomsOptions {
   readonly reservedDomain: string
   /** Prefix of every path: '' or '/x'. */
   readonly basePath: string
+  /** Origins of OpenID Connect issuers, to which pages of plugins may send requests. Default: none. */
+  readonly issuerOrigins?: readonly string[]
   /** If false, clients do not see the built-in kinds. Default true. */
   readonly kubernetesKinds?: boolean
   readonly log: Logger
@@ -98,6 +100,7 @@ export function assembleRooms({
   storage,
   reservedDomain,
   basePath,
+  issuerOrigins = [],
   kubernetesKinds = true,
   log,
   audit,
@@ -138,7 +141,7 @@ export function assembleRooms({
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const callers = new RouteCallers()
-  const routes = new CustomRoutes(models, reservedDomain, callers)
+  const routes = new CustomRoutes(models, reservedDomain, callers, { basePath, issuerOrigins })
   const queues = new RequestQueues()
   const writes = new ActorWrites({ registry, audit })
   const definitions = new Definitions({

@@ -91,6 +91,7 @@ export {
   definePlugin,
   Get,
   isPlugin,
+  type PagesOptions,
   Patch,
   type Plugin,
   type PluginContext,

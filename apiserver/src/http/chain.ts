@@ -21,6 +21,7 @@ import { errors } from './middleware/errors.ts'
 import { negotiation } from './middleware/negotiation.ts'
 import { objects } from './middleware/objects.ts'
 import { openPaths } from './middleware/open-paths.ts'
+import { pages } from './middleware/pages.ts'
 import { pluginRoutes } from './middleware/plugin-routes.ts'
 import { sending } from './middleware/sending.ts'
 import { systemRoutes } from './middleware/system-routes.ts'
@@ -31,10 +32,11 @@ import type { OperationsRoutesParts } from './operations-routes.ts'
 import type { Paths } from './paths.ts'
 import type { Middleware } from './request-state.ts'
 import type { ResourceApi } from './resource-api.ts'
+import type { SignInRoutesParts } from './sign-in-routes.ts'
 import type { SlowRequests } from './slow-requests.ts'
 import type { WatchApi } from './watch-api.ts'
 
-interface ChainParts extends IssuerRoutesParts, OperationsRoutesParts {
+interface ChainParts extends IssuerRoutesParts, OperationsRoutesParts, SignInRoutesParts {
   readonly connections: Connections
   readonly paths: Paths
   readonly models: ModelRegistry
@@ -70,6 +72,7 @@ export function createChain(parts: ChainParts): Koa {
     errors(log, queues, parts.explainFault),
     crossOrigin(parts.origins),
     target(access, paths),
+    pages(parts.routes.pages, parts.basePath),
     openPaths(parts, system),
     checks(parts),
     negotiation(),

@@ -6,6 +6,7 @@ import type { ModelRegistry } from '../model/index.ts'
 import { MethodNotAllowedError } from './error-response.ts'
 import { KindAction } from './kind-action.ts'
 import { KindActions } from './kind-actions.ts'
+import { PluginPages, type PluginPagesOptions } from './plugin-pages.ts'
 import type { Context, RequestState } from './request-state.ts'
 import type { RouteCallers } from './route-callers.ts'
 import { checkRoutes, type PluginRoutes } from './route-conflicts.ts'
@@ -33,10 +34,12 @@ interface RouteDescription {
   readonly action?: Action
 }
 
-/** The routes of plugins, below `/apis/<group>/<version>`, and the actions of their kinds. */
+/** The routes of plugins, below `/apis/<group>/<version>`, the actions of their kinds, and their pages. */
 export class CustomRoutes {
   /** Served by `ResourceApi`. */
   readonly actions = new KindActions()
+  /** Served by the middleware `pages`. */
+  readonly pages: PluginPages
   readonly #mounted: Mounted[] = []
   readonly #requests = new WeakMap<HostedPlugin, RouteRequests>()
   #changes = 0
@@ -46,7 +49,13 @@ export class CustomRoutes {
   readonly #reservedDomain: string
   readonly #callers: RouteCallers
 
-  constructor(models: ModelRegistry, reservedDomain: string, callers: RouteCallers) {
+  constructor(
+    models: ModelRegistry,
+    reservedDomain: string,
+    callers: RouteCallers,
+    pages: PluginPagesOptions = { basePath: '', issuerOrigins: [] },
+  ) {
+    this.pages = new PluginPages(pages)
     this.#models = models
     this.#reservedDomain = reservedDomain
     this.#callers = callers
@@ -57,7 +66,7 @@ export class CustomRoutes {
     return this.#changes
   }
 
-  /** Mounts all routes and actions of a plugin or none. @throws RouteConflictError naming both that clash */
+  /** Mounts all routes, actions and pages of a plugin or none. @throws RouteConflictError naming both that clash */
   add(hosted: HostedPlugin): void {
     const plugin = hosted.plugin.name
     const requests = this.#requests.get(hosted) ?? new RouteRequests()
@@ -75,6 +84,7 @@ export class CustomRoutes {
       const route = routerOf({ hosted, callers, requests }, group).routes()
       return { hosted, plugin, group, prefix: `/apis/${group.groupVersion}/`, route }
     })
+    this.pages.add(hosted)
     this.#changes++
     this.#mounted.push(...mounted)
     this.actions.add(actions)
@@ -84,6 +94,7 @@ export class CustomRoutes {
   remove(hosted: HostedPlugin): void {
     this.#changes++
     this.actions.remove(hosted)
+    this.pages.remove(hosted)
     for (let at = this.#mounted.length - 1; at >= 0; at--) {
       if (this.#mounted[at]?.hosted === hosted) this.#mounted.splice(at, 1)
     }
@@ -119,6 +130,11 @@ export class CustomRoutes {
       })),
     )
     return [...routes, ...actions]
+  }
+
+  /** Returns the path of the module that adds to the console for a kind, below the base path. */
+  consoleModuleOf(group: string, plural: string): string | undefined {
+    return this.pages.consoleModuleOf(group, plural)
   }
 
   /** Returns a message that names the route which clashes with a path of this model, or undefined. */

@@ -13,6 +13,7 @@ export { auditOutcomeOf, errorResponse, toApiError } from './error-response.ts'
 export { type FreshKinds, readFresh } from './fresh-kinds.ts'
 export * from './health.ts'
 export * from './health-endpoint.ts'
+export { consolePath } from './middleware/pages.ts'
 export {
   asWatch,
   nothingServed,

@@ -32,6 +32,7 @@ import type { IssuerRoutesParts } from './issuer-routes.ts'
 import type { OperationsRoutesParts } from './operations-routes.ts'
 import { Paths } from './paths.ts'
 import type { ResourceApi } from './resource-api.ts'
+import type { SignInRoutesParts } from './sign-in-routes.ts'
 import { SlowRequests } from './slow-requests.ts'
 import { offersWebSocket, requestsThatUpgrade } from './upgrade-offer.ts'
 import { WatchApi } from './watch-api.ts'
@@ -39,7 +40,7 @@ import { servedTypes } from './write-parameters.ts'
 
 const secureDefaults = Object.freeze({ minVersion: 'TLSv1.2' } as const)
 
-interface ApiServerParts extends IssuerRoutesParts, OperationsRoutesParts {
+interface ApiServerParts extends IssuerRoutesParts, OperationsRoutesParts, SignInRoutesParts {
   readonly models: ModelRegistry
   readonly api: ResourceApi
   readonly routes: CustomRoutes

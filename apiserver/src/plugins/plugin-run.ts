@@ -39,7 +39,7 @@ export class PluginRun {
   /** Runs `setup`. @throws SettingsError, or PluginStartError with the place in the plugin */
   static async setUp(parts: PluginRunParts): Promise<PluginRun> {
     const { loaded, environment, actor, changed } = parts
-    const { transport, log, manager, settings, metricsRegistry } = environment
+    const { transport, log, manager, settings, metricsRegistry, routes } = environment
     const hosted = await setUp(loaded, settings, {
       transport: transport.for(actor),
       hostTransport: transport,
@@ -48,7 +48,10 @@ export class PluginRun {
       onFailures: changed,
       builtFor: manager,
     })
-    await loadActionRules(hosted)
+    await Promise.all([loadActionRules(hosted), routes.pages.read(hosted)]).catch(async error => {
+      await hosted.stop()
+      throw error
+    })
     return new PluginRun(hosted, parts)
   }
 

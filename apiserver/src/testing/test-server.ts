@@ -168,7 +168,7 @@ async function host(
     log,
     settings: settingsOf(plugin, settings),
   })
-  await loadActionRules(hosted)
+  await Promise.all([loadActionRules(hosted), routes.pages.read(hosted)])
   routes.add(hosted)
   return hosted
 }

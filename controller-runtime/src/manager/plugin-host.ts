@@ -10,6 +10,7 @@ import { EventRecorder } from '../events/event-recorder.ts'
 import { deepFreeze } from '../freeze.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import type { PluginAction } from '../plugin/actions.ts'
+import type { ConsoleModule, PluginPages } from '../plugin/pages.ts'
 import type { Plugin, PluginContext } from '../plugin/plugin.ts'
 import type { RouteGroup } from '../plugin/routes.ts'
 import { type RandomSource, systemRandom } from '../random.ts'
@@ -67,6 +68,8 @@ export interface HostedPlugin {
   readonly failures: readonly RunnableFailure[]
   readonly actions: readonly PluginAction[]
   readonly routes: readonly RouteGroup[]
+  readonly pages: readonly PluginPages[]
+  readonly consoleModules: readonly ConsoleModule[]
   /** Names of classes passed as endpoints that have no `ApiVersion`. */
   readonly unmarkedClasses: readonly string[]
   /** Aborts the plugin's signal, removes its metrics, and drains and removes its controllers and runnables. */
@@ -112,7 +115,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     runnables,
     registry: options.registry ?? metrics?.registry,
   })
-  const { controllers, controller, runnable, schedule, action, routes } = registrations
+  const { controllers, controller, runnable, schedule, action, routes, pages } = registrations
   const context: PluginContext = {
     client,
     settings: deepFreeze(options.settings ?? {}),
@@ -127,6 +130,8 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     metrics: registrations.metrics,
     action,
     routes,
+    pages,
+    console: registrations.console,
   }
   try {
     await runSetup(plugin, context)
@@ -154,6 +159,8 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     },
     actions: registrations.actions,
     routes: registrations.routeGroups,
+    pages: registrations.pagesOfPlugin,
+    consoleModules: registrations.consoleModules,
     unmarkedClasses: registrations.unmarkedClasses,
     stop() {
       stopped ??= (async () => {

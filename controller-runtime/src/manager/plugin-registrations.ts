@@ -1,11 +1,13 @@
 import type { Registry } from 'prom-client'
 import { type Action, defineAction } from '../api/action.ts'
+import { errorMessage } from '../api/error-message.ts'
 import { groupResource } from '../api/group-resource.ts'
 import type { Model } from '../api/model.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller, type ControllerOptions } from '../controller/controller.ts'
 import { PluginMetricSet } from '../metrics/plugin-metrics.ts'
 import type { PluginAction } from '../plugin/actions.ts'
+import { type ConsoleModule, type PluginPages, readPages } from '../plugin/pages.ts'
 import type { PluginContext } from '../plugin/plugin.ts'
 import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
 import type { PluginRunnables } from './plugin-runnables.ts'
@@ -23,7 +25,7 @@ interface PluginRegistrationsOptions {
 
 type Registering = Pick<
   PluginContext,
-  'controller' | 'runnable' | 'schedule' | 'metrics' | 'action' | 'routes'
+  'controller' | 'runnable' | 'schedule' | 'metrics' | 'action' | 'routes' | 'pages' | 'console'
 >
 
 /** Collects what a plugin registers during its `setup`. Its functions do not use `this`, so that `setup` can destructure them. */
@@ -31,6 +33,8 @@ export class PluginRegistrations implements Registering {
   readonly controllers: Controller[] = []
   readonly actions: PluginAction[] = []
   readonly routeGroups: RouteGroup[] = []
+  readonly pagesOfPlugin: PluginPages[] = []
+  readonly consoleModules: ConsoleModule[] = []
   /** Names of classes passed as endpoints that have no `ApiVersion`. */
   readonly unmarkedClasses: string[] = []
   readonly metrics: PluginMetricSet
@@ -103,6 +107,30 @@ export class PluginRegistrations implements Registering {
     const builder = new RouteBuilder()
     this.#checkSynchronous(`routes of ${groupVersion}`, build(builder))
     this.routeGroups.push(builder.build(groupVersion))
+  }
+
+  readonly pages: Registering['pages'] = (path, options) => {
+    this.#checkOpen('pages')
+    try {
+      this.pagesOfPlugin.push(readPages(path, options))
+    } catch (error) {
+      throw this.#invalid(errorMessage(error))
+    }
+  }
+
+  readonly console: Registering['console'] = (model, module) => {
+    this.#checkOpen('modules of the console')
+    if (!this.#options.models.includes(model))
+      throw this.#invalid('console needs one of the models of the plugin')
+    if (typeof module !== 'string' || !/^(\/[\w.-]+)+\.m?js$/.test(module))
+      throw this.#invalid(
+        `console of ${model.kind} needs the path of a JavaScript module, such as /reports/console.js`,
+      )
+    if (!this.pagesOfPlugin.some(({ path }) => module.startsWith(`${path}/`)))
+      throw this.#invalid(
+        `console of ${model.kind}: ${module} is not among the pages of the plugin; call pages before`,
+      )
+    this.consoleModules.push({ model, module })
   }
 
   #addEndpoint(endpoint: new () => object): void {

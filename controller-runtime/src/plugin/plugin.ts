@@ -13,6 +13,7 @@ import type { Logger } from '../logger.ts'
 import type { PluginMetrics } from '../metrics/plugin-metrics.ts'
 import type { RandomSource } from '../random.ts'
 import type { ActionRun, ServedAction } from './actions.ts'
+import type { PagesOptions } from './pages.ts'
 import { checkPermissions, type PluginPermission } from './permissions.ts'
 import type { RouteBuilder } from './routes.ts'
 import type { PluginRun, PluginRunnableOptions } from './runnables.ts'
@@ -99,6 +100,16 @@ export interface PluginContext<Settings = Readonly<Record<string, unknown>>> {
   routes(groupVersion: string, build: (routes: RouteBuilder) => void): void
   /** Serves the methods of a class decorated with `ApiVersion`. Without the decorator the class is ignored with a warning. */
   routes(endpoint: new () => object): void
+  /**
+   * Serves the files of a folder below a path of the server, such as `/reports`, to everyone, also without credentials. What a
+   * page shows comes from the API, with the rights of the person in front of it.
+   */
+  pages(path: string, options: PagesOptions): void
+  /**
+   * Adds tabs and cells to the console for one of the plugin's kinds.
+   * @param module path of a JavaScript module among the plugin's pages, such as `/reports/console.js`
+   */
+  console(model: Model, module: string): void
 }
 
 const marker = Symbol.for('setpoint.dev/plugin')

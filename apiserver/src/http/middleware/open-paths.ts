@@ -9,8 +9,8 @@ import type { Context, Middleware } from '../request-state.ts'
  */
 const probes: ReadonlySet<string> = new Set(['/livez', '/readyz', '/healthz'])
 
-/** The other paths that need no credentials: the version, and a page that asks for credentials. */
-const open: ReadonlySet<string> = new Set(['/version', ...docsPaths])
+/** The other paths that need no credentials: the version, how to sign in, and a page that asks for credentials. */
+const open: ReadonlySet<string> = new Set(['/version', '/sign-in', ...docsPaths])
 
 interface OpenPathsParts {
   readonly access: Access

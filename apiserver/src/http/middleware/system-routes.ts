@@ -20,13 +20,15 @@ import { addOperationsRoutes, type OperationsRoutesParts } from '../operations-r
 import { checkTimeout } from '../query-parameters.ts'
 import { nothingServed } from '../request-info.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
+import { addSignInRoutes, type SignInRoutesParts } from '../sign-in-routes.ts'
 import { versionInfo } from '../version-info.ts'
 
 interface SystemRoutesParts
   extends HealthRoutesParts,
     DebugRoutesParts,
     IssuerRoutesParts,
-    OperationsRoutesParts {
+    OperationsRoutesParts,
+    SignInRoutesParts {
   readonly log: Logger
   readonly models: ModelRegistry
   readonly routes: CustomRoutes
@@ -74,6 +76,7 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
   )
   addOpenApiRoutes(router, parts)
   addIssuerRoutes(router, parts)
+  addSignInRoutes(router, parts)
   const route = router.routes()
   return async ctx => {
     const { query } = ctx.state.target
