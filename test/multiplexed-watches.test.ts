@@ -143,6 +143,21 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
       expect(socket.story('a')).toEqual(['END 200', 'ADDED b'])
     })
 
+    it('beside pings, which are responded to with their id, whatever watches have it', async () => {
+      const socket = await connect()
+      socket.subscribe('a', items.path)
+      socket.say({ op: 'ping', id: 'a' })
+      socket.say({ op: 'ping', id: 'x' })
+      await expect
+        .poll(() => socket.messages.filter(({ type }) => type === 'PONG').map(({ raw }) => raw))
+        .toEqual([
+          { id: 'a', type: 'PONG' },
+          { id: 'x', type: 'PONG' },
+        ])
+      socket.unsubscribe('a')
+      await socket.ends('a')
+    })
+
     it('when they are unsubscribed: nothing follows their END', async () => {
       const socket = await connect()
       socket.subscribe('a', items.path)

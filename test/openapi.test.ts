@@ -182,6 +182,26 @@ describe('OpenAPI documents', () => {
     expect(parameters).toMatch(/"name":"sort","in":"query","description":"[^"]*, spec\.hull\."/)
   })
 
+  it("have the indexes and the columns of a kind, for clients that show any kind's objects", () => {
+    expect(boatSchema('x-setpoint-indexes')).toEqual([
+      { name: 'metadata.name', unique: true },
+      { name: 'metadata.creationTimestamp' },
+      { name: 'metadata.deletionTimestamp' },
+      { name: 'metadata.labels', multi: true },
+      { name: 'spec.hull' },
+    ])
+    expect(boatSchema('x-setpoint-columns')).toEqual([
+      { name: 'Name', jsonPath: '.metadata.name', type: 'string', priority: 0, index: 'metadata.name' },
+      {
+        name: 'Age',
+        jsonPath: '.metadata.creationTimestamp',
+        type: 'date',
+        priority: 0,
+        index: 'metadata.creationTimestamp',
+      },
+    ])
+  })
+
   it('translate what OpenAPI 3.0 does not have', () => {
     expect(boatSchema('required')).toEqual(['apiVersion', 'kind', 'metadata', 'spec'])
     const property = (name: string) => boatSchema('properties', 'spec', 'properties', name)

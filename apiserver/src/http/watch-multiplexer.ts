@@ -28,7 +28,7 @@ export const multiplexerDefaults = Object.freeze({
 /** A request of a client. */
 type Request =
   | { readonly op: 'subscribe'; readonly id: string; readonly path: unknown }
-  | { readonly op: 'unsubscribe'; readonly id: string }
+  | { readonly op: 'unsubscribe' | 'ping'; readonly id: string }
 
 /** Opens the watch that `path` names. @throws ApiError, or the signal's reason when aborted */
 export type OpenWatch = (path: string, sink: WatchSink, signal: AbortSignal) => Promise<Watch>
@@ -49,7 +49,7 @@ interface MultiplexerParts {
  *                      └───── error: ERROR, END
  *
  * Its last message is always `{"id":...,"type":"END","code":...}`; then the id is free again. A malformed request gets an
- * ERROR without an id. A client that is too slow for one watch loses the socket.
+ * ERROR without an id. A ping gets a PONG with its id, because pages see no pings of the WebSocket. A client that is too slow for one watch loses the socket.
  */
 export class WatchMultiplexer {
   readonly #connection: WatchConnection
@@ -74,8 +74,12 @@ export class WatchMultiplexer {
   #receive(text: string | undefined): void {
     try {
       const request = readRequest(text)
+      if (request.op === 'ping') {
+        this.#connection.write(textFrame(JSON.stringify({ id: request.id, type: 'PONG' })))
+        return
+      }
       const known = this.#subscriptions.get(request.id)
-      if (request.op === 'unsubscribe') known?.close()
+      if (request.op !== 'subscribe') known?.close()
       else if (known !== undefined) throw badRequest(`the id ${JSON.stringify(request.id)} is in use`)
       else void this.#subscribe(request.id, request.path)
     } catch (thrown) {
@@ -198,12 +202,11 @@ function readRequest(text: string | undefined): Request {
     throw badRequest('the message is not JSON')
   }
   const { op, id, path }: Record<string, unknown> = isRecord(fields) ? fields : {}
-  if (op !== 'subscribe' && op !== 'unsubscribe')
-    throw badRequest(`op ${shown(op)} must be subscribe or unsubscribe`)
+  if (op !== 'subscribe' && op !== 'unsubscribe' && op !== 'ping')
+    throw badRequest(`op ${shown(op)} must be subscribe, unsubscribe or ping`)
   if (typeof id !== 'string' || id === '' || id.length > multiplexerDefaults.idLength)
     throw badRequest(`id must be a string of 1 to ${multiplexerDefaults.idLength} characters`)
-  if (op === 'unsubscribe') return { op, id }
-  return { op, id, path }
+  return op === 'subscribe' ? { op, id, path } : { op, id }
 }
 
 /** Returns the beginning of an invalid value as text. */

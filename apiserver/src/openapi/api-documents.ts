@@ -15,7 +15,11 @@ export interface ReadyDocument {
 
 interface ApiDocumentsParts extends DocumentOptions {
   readonly models: ModelRegistry
-  readonly routes: { describe(): readonly DescribedRoute[] }
+  readonly routes: {
+    describe(): readonly DescribedRoute[]
+    /** Returns the path of the module that adds to the console for a kind. Default: no kind has one. */
+    consoleModuleOf?(group: string, plural: string): string | undefined
+  }
 }
 
 /**
@@ -77,7 +81,10 @@ export class ApiDocuments {
       compareUnits(a.model.plural, b.model.plural),
     )
     for (const served of models) {
-      for (const version of served.servedVersions()) at(version.apiVersion).kinds.push({ served, version })
+      const { group, plural } = served.model
+      const consoleModule = this.#parts.routes.consoleModuleOf?.(group, plural)
+      for (const version of served.servedVersions())
+        at(version.apiVersion).kinds.push({ served, version, consoleModule })
     }
     for (const served of this.#parts.models.reviews()) {
       const { group, version } = reviewPathOf(served)
@@ -131,7 +138,10 @@ function isSameGroupVersion(a: GroupVersion, b: GroupVersion): boolean {
   return (
     a.name === b.name &&
     a.kinds.length === b.kinds.length &&
-    a.kinds.every(({ version }, at) => version === b.kinds[at]?.version) &&
+    a.kinds.every(
+      ({ version, consoleModule }, at) =>
+        version === b.kinds[at]?.version && consoleModule === b.kinds[at]?.consoleModule,
+    ) &&
     JSON.stringify(a.routes) === JSON.stringify(b.routes)
   )
 }

@@ -1,5 +1,6 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import type { JsonObject, ServedModel, ServedVersion } from '../model/index.ts'
+import { kindExtensions } from './kind-extensions.ts'
 import { apiVersion, kind, metaRef } from './meta-schemas.ts'
 import { kindName, refTo } from './names.ts'
 import { toOpenApiSchema } from './openapi-schema.ts'
@@ -9,6 +10,8 @@ import { sampleOf } from './sample.ts'
 export interface KindVersion {
   readonly served: ServedModel
   readonly version: ServedVersion
+  /** The path of the module that adds to the console for this kind. */
+  readonly consoleModule?: string
 }
 
 /** The schemas and examples of a kind, by their names in the document. */
@@ -93,6 +96,7 @@ function objectSchema(of: KindVersion, content: Readonly<Record<string, JsonObje
       ...Object.fromEntries(described),
     },
     'x-kubernetes-group-version-kind': [kindExtension(of)],
+    ...kindExtensions(of),
   }
 }
 
