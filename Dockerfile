@@ -1,4 +1,4 @@
-# The program from the lockfile, without plugins:
+# The program from the lockfile, with the console and without other plugins:
 #
 #     docker build --tag setpoint .
 #

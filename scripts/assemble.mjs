@@ -1,6 +1,6 @@
 /**
- * Assembles the program in a new folder: both packages as npm would publish them, with their dependencies from the lockfile, and
- * without plugins. The container image and the archive of `npm run pack` are made of it. Run it after the build.
+ * Assembles the program in a new folder: both packages and the console as npm would publish them, with their dependencies from the
+ * lockfile, and without other plugins. The container image and the archive of `npm run pack` are made of it. Run it after the build.
  *
  *     node scripts/assemble.mjs FOLDER
  *
@@ -21,7 +21,7 @@ const folder = resolve(given)
 // Another user than the one who unpacks it runs the program.
 process.umask(0o022)
 await mkdir(folder)
-await Promise.all(['apiserver', 'controller-runtime'].map(unpackPackage))
+await Promise.all(['apiserver', 'controller-runtime', 'plugins/console'].map(unpackPackage))
 for (const file of ['package.json', 'package-lock.json', 'LICENSE'])
   await copyFile(join(root, file), join(folder, file))
 // Install scripts are not run: native modules come prebuilt in packages of their own.
@@ -36,7 +36,7 @@ async function unpackPackage(name) {
   try {
     const packing = ['pack', '--workspace', name, '--ignore-scripts', '--json', '--pack-destination', work]
     const [packed] = JSON.parse((await run('npm', packing, { cwd: root })).stdout)
-    await mkdir(join(folder, name))
+    await mkdir(join(folder, name), { recursive: true })
     await extract({ file: join(work, packed.filename), cwd: join(folder, name), strip: 1 })
   } finally {
     await rm(work, { recursive: true, force: true })

@@ -71,7 +71,7 @@ async function start({ options, settings, plugin }: DevCommand, programLog: Prog
     throw error
   })
   return {
-    lines: linesOfServer(server.url, options),
+    lines: linesOfServer(server.url, options, server.consoleUrl),
     running: {
       stop(how) {
         watch.close()

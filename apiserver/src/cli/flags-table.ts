@@ -190,6 +190,14 @@ export const flags = Object.freeze({
     commands: ['serve'],
     read: readPluginSource,
   } satisfies ValueFlag<PluginSource>,
+  console: value({
+    name: 'console',
+    placeholder: 'true|false',
+    default: 'true',
+    bare: 'true',
+    description: 'serve the console, a page for people at /console',
+    read: readBoolean,
+  }),
   reservedDomain: value({
     name: 'reserved-domain',
     placeholder: 'DOMAIN',

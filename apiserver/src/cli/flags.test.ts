@@ -101,6 +101,7 @@ describe('setpoint serve', () => {
       listen: { host: '127.0.0.1', port: 8090 },
       basePath: '',
       store: { kind: 'embedded', dataDir: resolve('.setpoint'), compact: false },
+      console: true,
       kubernetesKinds: true,
       grantPlugins: false,
       watchLimits: { connections: 20_000, connectionsPerUser: 10_000 },
@@ -198,6 +199,7 @@ describe('setpoint serve', () => {
         },
         credentials: { username: 'u', password: '007' },
       },
+      console: true,
       kubernetesKinds: true,
       grantPlugins: false,
       watchLimits: { connections: 50, connectionsPerUser: 7 },
@@ -295,6 +297,7 @@ describe('setpoint serve', () => {
     expect(serve(['--grant-plugins', '--listen', '127.0.0.1:0'])).toMatchObject({ grantPlugins: true })
     expect(serve(['--grant-plugins=false', '--kubernetes-kinds'])).toMatchObject({
       grantPlugins: false,
+      console: true,
       kubernetesKinds: true,
     })
     expect(serve(['--kubernetes-kinds', 'false'])).toMatchObject({ kubernetesKinds: false })

@@ -263,6 +263,7 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
     basePath: settings.value(flags.basePath),
     store: storeOptions(settings),
     encryption: settings.optional(flags.encryptionProviderConfig),
+    console: settings.value(flags.console),
     kubernetesKinds: settings.value(flags.kubernetesKinds),
     grantPlugins: settings.value(flags.grantPlugins),
     watchLimits: {
@@ -303,6 +304,7 @@ const serverFlags: readonly Flag[] = [
   flags.listen,
   flags.basePath,
   ...Object.values(storeFlags),
+  flags.console,
   flags.kubernetesKinds,
   flags.grantPlugins,
   flags.maxWatches,

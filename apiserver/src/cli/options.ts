@@ -42,6 +42,8 @@ export interface ServerOptions extends CommonOptions {
   readonly store: StoreOptions
   /** How the store is encrypted; undefined if it is not. */
   readonly encryption: NamedText | undefined
+  /** True if the console of the installation is served. */
+  readonly console: boolean
   /** False if clients do not see the built-in kinds of Kubernetes. */
   readonly kubernetesKinds: boolean
   /** True if plugins get the permissions that they ask for. */

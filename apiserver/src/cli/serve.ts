@@ -132,7 +132,9 @@ async function start(
     return { lines: { line: `setpoint controllers running against ${options.server}` }, running }
   }
   const running = await startServer({ options, settings }, log, losses, stopAsked)
-  return { lines: linesOfServer(running.url, options), running }
+  const { url, consoleUrl } = running
+  if (consoleUrl !== undefined) log.info({ url: consoleUrl }, 'serving the console')
+  return { lines: linesOfServer(url, options, consoleUrl), running }
 }
 
 /**

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { Collector, createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck, UnreadableObjects } from '../cache/index.ts'
-import { ApiServer, Health, watchLimitsWithin } from '../http/index.ts'
+import { ApiServer, consolePath, Health, watchLimitsWithin } from '../http/index.ts'
 import { SigningKeys } from '../kubernetes/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import {
@@ -15,7 +15,13 @@ import {
   Metrics,
   StorageMetrics,
 } from '../metrics/index.ts'
-import { installedSources, type Plugins, type ReloadOutcome, ServedKinds } from '../plugins/index.ts'
+import {
+  installedSources,
+  type Plugins,
+  type ReloadOutcome,
+  ServedKinds,
+  startConsole,
+} from '../plugins/index.ts'
 import { programCommit, programVersion } from '../program-version.ts'
 import { assembleRooms, type ServerRooms } from '../rooms.ts'
 import { LocalOrigins, NamedOrigins, type Origins, WatchedFiles } from '../security/index.ts'
@@ -49,6 +55,8 @@ export const serverDefaults = Object.freeze({
 interface RunningServer {
   /** `http://host:port<base path>`, with the real port. */
   readonly url: string
+  /** The URL of the console, if it is served once the start has ended. */
+  readonly consoleUrl: string | undefined
   /**
    * Drains and stops: takes no new work, finishes requests and reconciles, closes watches and releases the store. With
    * `force`, also on a later call, aborts the remaining work.
@@ -89,6 +97,7 @@ export async function startServer(
   // Every kind of the server listens to it while it starts.
   setMaxListeners(0, stopping.signal)
   const { reservedDomain, basePath, kubernetesKinds } = options
+  const oidc = options.authentication?.oidc ?? []
   let plugins: Plugins | undefined
   const isStarting = () => plugins?.isStarting ?? true
   const rooms = assembleRooms({
@@ -96,6 +105,7 @@ export async function startServer(
     reservedDomain,
     basePath,
     kubernetesKinds,
+    issuerOrigins: oidc.map(({ issuer }) => new URL(issuer).origin),
     log,
     audit,
     isStarting,
@@ -162,6 +172,10 @@ export async function startServer(
     isStarting,
     explainFault,
     basePath,
+    signIn: {
+      required: options.authentication !== undefined,
+      issuers: oidc.map(({ issuer, audience }) => ({ issuer, clientId: audience })),
+    },
     settings,
     // What is encrypted in the store stays so.
     backup: options => serveBackup(stored, options),
@@ -214,6 +228,13 @@ export async function startServer(
     // An election over a kind that is not served yet would start with a back-off.
     own.ready.then(() => manager?.start()),
     loading.then(({ starting }) => starting),
+    options.console &&
+      startConsole(options.plugins, {
+        routes,
+        transport: rooms.transport,
+        log,
+        signal: stopping.signal,
+      }),
   ])
   await withinTime(started, serverDefaults.announceMs, stopAsked)
 
@@ -221,6 +242,7 @@ export async function startServer(
   const forced = new AbortController()
   return {
     url,
+    consoleUrl: routes.pages.has(consolePath) ? `${url}${consolePath}` : undefined,
     stop({ force = false } = {}) {
       if (force) forced.abort()
       stopped ??= stopServer({

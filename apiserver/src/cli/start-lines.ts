@@ -2,11 +2,11 @@ import { isAbsolute, relative, resolve } from 'node:path'
 import type { AuthenticationOptions, ServerOptions } from './options.ts'
 
 /**
- * What the program prints to standard output once it serves. Programs wait for the first line, so nothing else is printed unless
- * standard output is a terminal. There, a person sees below it where to look, where the objects are, and who may call.
+ * What the program prints to standard output once it serves. Programs wait for the first line, so nothing else but the address of
+ * the console is printed unless standard output is a terminal. There, a person sees below it where to look, where the objects are, and who may call.
  */
 
-/** A page for people that the server serves. */
+/** A page for people that every server serves. */
 interface ServedPage {
   readonly name: string
   /** Below the address of the server. */
@@ -20,6 +20,8 @@ const pages: readonly ServedPage[] = [{ name: 'API', path: '/docs' }]
 export interface StartLines {
   readonly line: string
   readonly facts?: readonly StartFact[]
+  /** The second line where standard output is no terminal. */
+  readonly second?: string
 }
 
 interface StartFact {
@@ -30,11 +32,15 @@ interface StartFact {
 /** Returns the lines of a server with this address. */
 export function linesOfServer(
   url: string,
-  { store, authentication }: Pick<ServerOptions, 'store' | 'authentication'>,
+  { store, authentication, plugins }: Pick<ServerOptions, 'store' | 'authentication' | 'plugins'>,
+  consoleUrl?: string,
 ): StartLines {
   return {
     line: `setpoint listening on ${url}`,
+    // Who names plugins often starts the server from a program, which may expect a single line.
+    ...(consoleUrl !== undefined && plugins === undefined && { second: `console at ${consoleUrl}` }),
     facts: [
+      ...(consoleUrl === undefined ? [] : [{ name: 'Console', text: consoleUrl }]),
       ...pages.map(({ name, path }) => ({ name, text: `${url}${path}` })),
       {
         name: 'Data',
@@ -51,10 +57,10 @@ export function linesOfServer(
 
 /** Returns the text to print. */
 export function formatStart(
-  { line, facts = [] }: StartLines,
+  { line, facts = [], second }: StartLines,
   { isTerminal, colour }: { readonly isTerminal: boolean; readonly colour: boolean },
 ): string {
-  if (!isTerminal || facts.length === 0) return `${line}\n`
+  if (!isTerminal || facts.length === 0) return second === undefined ? `${line}\n` : `${line}\n${second}\n`
   const paint = (code: string, text: string) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text)
   const width = Math.max(...facts.map(({ name }) => name.length))
   const rows = facts.map(({ name, text }) => {

@@ -7,6 +7,7 @@
 export * from './actor.ts'
 export * from './actor-writes.ts'
 export * from './admit-reads.ts'
+export * from './built-in-console.ts'
 export * from './code-frame.ts'
 export * from './controllers-runner.ts'
 export * from './fault-owner.ts'

@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises'
-import { join, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isPlugin, type Logger, type Plugin } from '@setpoint/controller-runtime'
 import satisfies from 'semver/functions/satisfies.js'
@@ -41,6 +41,17 @@ export async function discoverPlugins(installation: string = installedPlugins): 
     if (!name.startsWith('.') && (await kindOf(join(dir, 'package.json'))) === 'file') found.push(dir)
   }
   return found
+}
+
+/** Returns the folder of the console: in the installation's `plugins/`, or that of an installed package. */
+export async function consoleFolder(): Promise<string | undefined> {
+  const folder = join(installedPlugins, 'console')
+  if ((await kindOf(join(folder, 'package.json'))) === 'file') return folder
+  try {
+    return dirname(fileURLToPath(import.meta.resolve('@setpoint/plugin-console/package.json')))
+  } catch {
+    return undefined
+  }
 }
 
 interface LoadOptions {

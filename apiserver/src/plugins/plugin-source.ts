@@ -4,7 +4,7 @@ import { hostname, tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import { errorMessage } from '@setpoint/controller-runtime/api'
-import { discoverPlugins, type LoadedPlugin, loadPlugin } from './load-plugin.ts'
+import { consoleFolder, discoverPlugins, type LoadedPlugin, loadPlugin } from './load-plugin.ts'
 import { objectNameOf } from './load-plugins.ts'
 import { PluginLoadError, readManifest } from './plugin-package.ts'
 import { unpackArchive } from './unpack-archive.ts'
@@ -18,9 +18,10 @@ export interface PluginSource {
   readonly label: string
 }
 
-/** Returns the plugins of the installation, see `discoverPlugins`. */
+/** Returns the plugins of the installation, see `discoverPlugins`, without the console, which belongs to the program. */
 export async function installedSources(): Promise<PluginSource[]> {
-  return (await discoverPlugins()).map(folderSource)
+  const console = await consoleFolder()
+  return (await discoverPlugins()).filter(dir => dir !== console).map(folderSource)
 }
 
 /** Returns the source of a plugin in a folder. */

@@ -1,0 +1,88 @@
+import { useState } from 'preact/hooks'
+import { consoleHref } from '../api/address.ts'
+import type { Kind } from '../api/discovery.ts'
+import { request } from '../api/http.ts'
+import { type ApiObject, fieldsOf } from '../api/json.ts'
+import { tell, type World } from '../app-state.ts'
+import { dependentsOf } from '../model/dependents.ts'
+import { Dialog } from './dialog.tsx'
+import { Problem } from './problem.tsx'
+import { useAsync } from './use-async.ts'
+
+/** Objects that are named; of more, their number is told. */
+const named = 20
+
+/** Says what goes with the object, and deletes it. */
+export function DeleteDialog({
+  object,
+  kind,
+  path,
+  world,
+  close,
+}: {
+  object: ApiObject
+  kind: Kind
+  path: string
+  world: World
+  close: () => void
+}) {
+  const { name, uid, finalizers } = object.metadata
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setBusy] = useState(false)
+  const dependents = useAsync(() => dependentsOf(object, world), [uid])
+  const isNamespace = kind.group === '' && kind.plural === 'namespaces'
+  const remove = async () => {
+    setBusy(true)
+    setError(undefined)
+    try {
+      const { body } = await request(path, { method: 'DELETE', body: { preconditions: { uid } } })
+      const waits = fieldsOf(fieldsOf(body).metadata).deletionTimestamp !== undefined && finalizers.length > 0
+      tell(waits ? `${kind.kind} ${name} is being deleted.` : `Deleted ${kind.singular} ${name}.`)
+      close()
+    } catch (thrown) {
+      setError(thrown)
+      setBusy(false)
+    }
+  }
+  return (
+    <Dialog title={`Delete ${kind.kind} ${name}?`} close={close}>
+      {error !== undefined && <Problem error={error} />}
+      {isNamespace && <p>Everything in the namespace is deleted with it.</p>}
+      {dependents === undefined && <p class="quiet">Looking for what goes with it…</p>}
+      {dependents?.length === 0 && <p>No other object goes with it.</p>}
+      {dependents !== undefined && dependents.length > 0 && (
+        <>
+          <p>With it {dependents.length === 1 ? 'goes' : 'go'}:</p>
+          <ul>
+            {dependents.slice(0, named).map(each => (
+              <li key={each.path}>
+                <a href={consoleHref(each.path)}>
+                  {each.kind.kind} <bdi>{each.name}</bdi>
+                </a>
+              </li>
+            ))}
+            {dependents.length > named && <li>and {dependents.length - named} others</li>}
+          </ul>
+        </>
+      )}
+      {finalizers.length > 0 && (
+        <p>
+          It stays until {finalizers.length === 1 ? 'this finalizer is' : 'these finalizers are'} taken away:{' '}
+          {finalizers.map(each => (
+            <code key={each} class="chip">
+              {each}
+            </code>
+          ))}
+        </p>
+      )}
+      <div class="actions">
+        <button type="button" class="danger" disabled={isBusy} onClick={remove}>
+          Delete
+        </button>
+        <button type="button" onClick={close}>
+          Cancel
+        </button>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,39 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useId, useRef } from 'preact/hooks'
+
+/** A modal dialog. Escape closes it, and the focus returns to where it was. */
+export function Dialog({
+  title,
+  close,
+  children,
+  isWide = false,
+}: {
+  title: string
+  close: () => void
+  children: ComponentChildren
+  isWide?: boolean
+}) {
+  const element = useRef<HTMLDialogElement>(null)
+  const id = useId()
+  useEffect(() => {
+    const before = document.activeElement
+    element.current?.showModal()
+    return () => {
+      if (before instanceof HTMLElement) before.focus()
+    }
+  }, [])
+  return (
+    <dialog
+      ref={element}
+      aria-labelledby={id}
+      class={isWide ? 'wide' : ''}
+      onCancel={event => {
+        event.preventDefault()
+        close()
+      }}
+    >
+      <h2 id={id}>{title}</h2>
+      {children}
+    </dialog>
+  )
+}

@@ -1,0 +1,131 @@
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { consoleHref } from '../api/address.ts'
+import { type Kind, pathOfKind } from '../api/discovery.ts'
+import type { ApiObject } from '../api/json.ts'
+import { schemaOf } from '../api/schema.ts'
+import type { World } from '../app-state.ts'
+import { LiveObject } from '../model/live-object.ts'
+import { go, type Place } from '../route.ts'
+import { CopyAs } from './copy-as.tsx'
+import { DeleteDialog } from './delete.tsx'
+import { Events } from './events.tsx'
+import { PluginTabPanel, useExtension } from './extension.tsx'
+import { History } from './history.tsx'
+import { Overview } from './overview.tsx'
+import { Tabs } from './tabs.tsx'
+import { useAsync } from './use-async.ts'
+import { YamlTab } from './yaml-tab.tsx'
+
+type ObjectPlace = Extract<Place, { at: 'object' }>
+
+/** One object: what it is, its text, what happened to it. */
+export function ObjectPage({ place, world }: { place: ObjectPlace; world: World }) {
+  const { kind, namespace, name, tab } = place
+  const live = useMemo(() => new LiveObject(kind, namespace, name), [])
+  useEffect(() => () => live.close(), [live])
+  const [isDeleting, setDeleting] = useState(false)
+  const schema = useAsync(() => schemaOf(kind), [kind])
+  const extension = useExtension(schema?.module)
+  const where = { name, ...(namespace !== undefined && { namespace }) }
+  const mayUpdate = useAsync(() => world.rights.may('update', kind, where), []) ?? false
+  const mayDelete = useAsync(() => world.rights.may('delete', kind, where), []) ?? false
+  const state = live.state.value
+  const object = 'object' in state ? state.object : undefined
+  const path = pathOfKind(kind, namespace, name)
+  const open = (id: string) => go(`${path}${id === 'overview' ? '' : `#${id}`}`, { replaces: true })
+  const tabs = [
+    { id: 'overview', title: 'Overview' },
+    { id: 'yaml', title: 'YAML' },
+    { id: 'events', title: 'Events' },
+    { id: 'history', title: 'History' },
+    ...(extension?.tabs ?? []).map((each, at) => ({ id: `plugin-${at}`, title: each.name })),
+  ]
+  const current = tabs.some(({ id }) => id === tab) ? tab : 'overview'
+  const ofPlugin = extension?.tabs?.[Number(current.replace('plugin-', ''))]
+  return (
+    <div class="object">
+      <p class="trail">
+        <a href={consoleHref(pathOfKind(kind, namespace))}>{kind.kind}</a>
+        {namespace !== undefined && <span class="quiet"> in {namespace}</span>}
+      </p>
+      <div class="title">
+        <h1>
+          <bdi>{name}</bdi>
+        </h1>
+        <div class="title-end">
+          <CopyAs place={place} />
+          {mayDelete && state.is === 'there' && (
+            <button type="button" class="danger" onClick={() => setDeleting(true)}>
+              Delete
+            </button>
+          )}
+        </div>
+      </div>
+      {state.is === 'gone' && (
+        <div role="alert" class="alert">
+          {kind.kind} {name} has been deleted. This is how it was last.
+        </div>
+      )}
+      {state.is === 'missing' && (
+        <div role="alert" class="alert">
+          {kind.kind} {name} cannot be shown. {state.why}
+        </div>
+      )}
+      {state.is === 'there' && <Waiting object={state.object} />}
+      {state.is === 'loading' && <p class="quiet">Loading…</p>}
+      {object !== undefined && (
+        <>
+          <Tabs tabs={tabs} current={current} choose={open} />
+          <div role="tabpanel" id={`panel-${current}`} aria-labelledby={`tab-${current}`} class="panel">
+            {current === 'overview' && (
+              <Overview object={object} kind={kind} world={world} isGone={state.is === 'gone'} />
+            )}
+            {current === 'yaml' && (
+              <YamlTab
+                live={live}
+                kind={kind}
+                path={path}
+                schema={schema}
+                mayUpdate={mayUpdate && state.is === 'there'}
+              />
+            )}
+            {current === 'events' && <Events object={object} kind={kind} world={world} />}
+            {current === 'history' && <History live={live} kind={kind} />}
+            {current.startsWith('plugin-') && ofPlugin !== undefined && (
+              <PluginTabPanel tab={ofPlugin} live={live} />
+            )}
+          </div>
+        </>
+      )}
+      {isDeleting && object !== undefined && (
+        <DeleteDialog
+          object={object}
+          kind={kind}
+          path={path}
+          world={world}
+          close={() => setDeleting(false)}
+        />
+      )}
+    </div>
+  )
+}
+
+/** What a deletion waits for. */
+function Waiting({ object }: { object: ApiObject }) {
+  const { deletionTimestamp, finalizers } = object.metadata
+  if (deletionTimestamp === undefined) return null
+  return (
+    <div role="status" class="waiting">
+      Being deleted. It waits for {finalizers.length === 1 ? 'the finalizer' : 'the finalizers'}{' '}
+      {finalizers.map((each, at) => (
+        <span key={each}>
+          {at > 0 && ', '}
+          <code>{each}</code>
+        </span>
+      ))}
+      .
+    </div>
+  )
+}
+
+export type { Kind }

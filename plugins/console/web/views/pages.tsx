@@ -1,0 +1,29 @@
+import type { LiveList } from '../model/live-list.ts'
+
+/** Turns pages by position. */
+export function Pages({ list, turn }: { list: LiveList; turn: (page: number) => void }) {
+  const { value } = list.listed
+  const { page, totalPages, total, size, rows } = value ?? {
+    page: 1,
+    totalPages: 0,
+    total: 0,
+    size: 0,
+    rows: [],
+  }
+  const first = rows.length === 0 ? 0 : (page - 1) * size + 1
+  return (
+    <nav aria-label="Pages" class="pages">
+      <button type="button" disabled={page <= 1} onClick={() => turn(page - 1)}>
+        Previous page
+      </button>
+      <span class="numbers">
+        {total === 0
+          ? 'none'
+          : `${first.toLocaleString('en')}–${(first + rows.length - 1).toLocaleString('en')} of ${total.toLocaleString('en')}`}
+      </span>
+      <button type="button" disabled={page >= totalPages} onClick={() => turn(page + 1)}>
+        Next page
+      </button>
+    </nav>
+  )
+}
