@@ -1,0 +1,88 @@
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { Api } from './support/api.ts'
+import { ConsolePage, gadget, gadgets, openBrowser, shopPlugin } from './support/console-browser.ts'
+import { EventFlood } from './support/event-flood.ts'
+import { fieldsOf, numberOf } from './support/json.ts'
+import { type RunningServer, startServer, startSharedServer } from './support/server.ts'
+
+/** The console under load, in a real browser. */
+
+let browser: Browser
+let server: RunningServer
+let api: Api
+
+beforeAll(async () => {
+  browser = await openBrowser()
+  server = await startSharedServer({ plugins: [shopPlugin] })
+  api = new Api(server.url)
+})
+afterAll(async () => {
+  await browser?.close()
+  await server?.stop()
+})
+
+it('draws at least 20 frames a second while 5,000 changes a second arrive', async () => {
+  const names = Array.from({ length: 200 }, (_, at) => `g${at}`)
+  for (const name of names) await api.post(gadgets, gadget(name))
+  const objects = await Promise.all(
+    names.map(async name => fieldsOf((await api.get(`${gadgets}/${name}`)).body)),
+  )
+  const event = (at: number) => {
+    const object = objects[at % objects.length]
+    const version = String(1_000_000 + at)
+    return JSON.stringify({
+      type: 'MODIFIED',
+      object: {
+        ...object,
+        metadata: { ...fieldsOf(object?.metadata), version, resourceVersion: version },
+        spec: { ...fieldsOf(object?.spec), n: at },
+      },
+    })
+  }
+  const flood = await EventFlood.open(server.url, gadgets, event, 5_000)
+  try {
+    const page = await ConsolePage.open(browser, flood.url, gadgets)
+    await expect.poll(async () => (await page.names()).length).toBe(50)
+    await expect.poll(() => flood.sent).toBeGreaterThan(5_000)
+    const before = flood.sent
+    const measured = fieldsOf(await page.page.evaluate(framesInTenSeconds))
+    const frames = numberOf(measured.frames)
+    const seconds = numberOf(measured.seconds)
+    expect((flood.sent - before) / seconds).toBeGreaterThan(4_000)
+    expect(frames / seconds).toBeGreaterThanOrEqual(20)
+    // What is shown is what has arrived.
+    const shown = Number((await page.row('g199').innerText()).split('\t')[2])
+    expect(shown).toBeGreaterThan(before)
+    expect(page.errors).toEqual([])
+  } finally {
+    flood.close()
+  }
+})
+
+it('says that it reconnects when the server has been silent, and is live again when the server is back', async () => {
+  const own = await startServer({ plugins: [shopPlugin] })
+  try {
+    const page = await ConsolePage.open(browser, own.url, gadgets)
+    await expect.poll(() => page.status('Connection')).toBe('Live')
+    process.kill(own.pid, 'SIGSTOP')
+    await expect.poll(() => page.status('Connection')).toBe('Reconnecting')
+    process.kill(own.pid, 'SIGCONT')
+    await expect.poll(() => page.status('Connection')).toBe('Live')
+  } finally {
+    process.kill(own.pid, 'SIGCONT')
+    await own.stop()
+  }
+})
+
+const framesInTenSeconds = `new Promise(resolve => {
+  const begun = performance.now()
+  let frames = 0
+  const draw = () => {
+    frames++
+    const seconds = (performance.now() - begun) / 1000
+    if (seconds < 10) requestAnimationFrame(draw)
+    else resolve({ frames, seconds })
+  }
+  requestAnimationFrame(draw)
+})`
