@@ -7,6 +7,7 @@
  *     reconciler.ts   when to check, the status, and the clean-up
  *     journal.ts      state outside of the API
  *     summary.ts      a custom route
+ *     ../pages/       what the plugin adds to the console
  *
  * The settings are those of the SDK's `TargetPolicy`, which decides what probes may request.
  *
@@ -33,6 +34,8 @@ export function uptime(journal: Journal): Plugin {
       plugin.routes('console.api.uptime.example.com/v1alpha1', routes =>
         routes.get('/summary', handleSummary),
       )
+      plugin.pages('/uptime', { folder: new URL('../pages/', import.meta.url) })
+      plugin.console(Probe, '/uptime/console.js')
     },
   })
 }
