@@ -32,7 +32,11 @@ interface StartFact {
 /** Returns the lines of a server with this address. */
 export function linesOfServer(
   url: string,
-  { store, authentication, plugins }: Pick<ServerOptions, 'store' | 'authentication' | 'plugins'>,
+  {
+    store,
+    authentication,
+    plugins,
+  }: Pick<ServerOptions, 'store' | 'authentication'> & Partial<Pick<ServerOptions, 'plugins'>>,
   consoleUrl?: string,
 ): StartLines {
   return {
