@@ -151,5 +151,6 @@ function matching(pattern: string): JsonObject {
 /** A condition that always holds: unlike in allOf, the errors are those of the object itself. */
 function addConstraint(result: JsonObject, constraint: JsonObject): void {
   result.if = {}
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
   result.then = constraint
 }
