@@ -254,7 +254,7 @@ test('after another write came first, webhooks are asked about the newer state',
   ])
 })
 
-test('a webhook can change neither the identity of an object nor the preconditions of the request', async () => {
+test('a webhook cannot change the identity of an object, and its version is a precondition', async () => {
   await using world = await openWorld()
   const { registry, admission, rooms } = world
   const created = parse(await registry.create(rooms.served, cup({ color: 'red' }), options))
@@ -262,11 +262,13 @@ test('a webhook can change neither the identity of an object nor the preconditio
     object && { ...object, metadata: { ...object.metadata, ...metadata } }
   const write = (document: object) =>
     registry.patch(rooms.served, 'a', { type: 'merge', document }, 'object', options)
-  admission.onMutate = withMeta({ uid: 'other', resourceVersion: '1', version: '1', generation: 7 })
+  admission.onMutate = withMeta({ uid: 'other', version: '1', generation: 7 })
   const patched = parse(await write({ spec: { color: 'blue' } }))
   expect(patched.metadata).toMatchObject({ uid: created.metadata.uid, generation: 2 })
   const stale = { metadata: { resourceVersion: created.metadata.resourceVersion }, spec: { color: 'green' } }
   await expect(write(stale)).rejects.toMatchObject({ code: 409 })
+  admission.onMutate = withMeta({ resourceVersion: '1' })
+  await expect(write({ spec: { color: 'green' } })).rejects.toMatchObject({ code: 409 })
   admission.onMutate = withMeta({ name: 'b' })
   await expect(write({ spec: { color: 'green' } })).rejects.toMatchObject({ code: 400 })
 })

@@ -125,7 +125,7 @@ export async function admitDeletion(
   return decision
 }
 
-/** Preconditions and managed fields stay those of the client. */
+/** The uid and the managed fields stay those of the client. A webhook may set the version that is to be changed, as in Kubernetes. */
 async function mutatedBy(
   admission: WriteAdmission,
   version: ServedVersion,
@@ -136,7 +136,8 @@ async function mutatedBy(
   const changed = await admission.mutate(sent, from)
   if (changed === undefined || changed === sent) return client
   const { meta, content, causes, warnings } = readClientObject(version, changed)
-  const { uid, version: given, resourceVersion, managedFields } = client.meta
+  const { uid, version: given, managedFields } = client.meta
+  const { resourceVersion } = from === undefined ? client.meta : meta
   return {
     meta: { ...meta, uid, version: given, resourceVersion, managedFields },
     content,

@@ -128,7 +128,7 @@ export function checkScaled({ defined }: ServedVersion, object: BareObject, caus
   if (scale === undefined) return
   for (const path of [scale.spec, scale.status]) {
     const replicas = compileJsonPath(path)(object)
-    if (typeof replicas === 'number' && replicas < 0)
-      causes.add({ reason: 'FieldValueInvalid', field: path, message: 'should be a non-negative integer' })
+    if (replicas === undefined || (Number.isSafeInteger(replicas) && Number(replicas) >= 0)) continue
+    causes.add({ reason: 'FieldValueInvalid', field: path, message: 'should be a non-negative integer' })
   }
 }

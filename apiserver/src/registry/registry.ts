@@ -455,13 +455,10 @@ export class Registry {
     owners = this.#ownersAfter(served, current, client, scope, options),
   ): Promise<Decision | undefined> {
     const { metadata } = current.object
-    checkPreconditions(
-      served,
-      objectKey(metadata),
-      preconditionsOf(client.meta),
-      metadata.uid,
-      String(current.revision),
-    )
+    const key = objectKey(metadata)
+    const check = ({ meta }: ClientObject) =>
+      checkPreconditions(served, key, preconditionsOf(meta), metadata.uid, String(current.revision))
+    check(client)
     const { version = served.hub, onlyLettingGo } = options
     const admission = this.#admitted.of('UPDATE', served, metadata, scope, options)
     // These can only lose finalizers, or are refused in any case.
@@ -471,7 +468,8 @@ export class Registry {
     const reservedDomain = this.#reservedDomain
     const update = { admission, served, version, current, seen, client, scope, options, reservedDomain }
     return admitUpdate(update, (next, sent) => {
-      checkIdentity(served, objectKey(metadata), next.meta)
+      checkIdentity(served, key, next.meta)
+      check(next)
       // As in Kubernetes, the changes of webhooks have no owner.
       const ownersAfter = owners && sent && version.isHub ? () => owners(sent) : owners
       return this.#draftUpdate(served, current, next, scope, options, seen, ownersAfter)

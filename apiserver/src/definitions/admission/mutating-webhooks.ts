@@ -104,8 +104,9 @@ async function patched(
  * @throws AdmissionError 500 if it is none; ApiError 422 if it is of another kind
  */
 function admittedOf(value: unknown, { apiVersion, kind, group }: ServedVersion, by: string): AdmittedObject {
-  const { metadata, ...content } = isRecord(value) ? value : {}
-  if (!isRecord(metadata)) throw internalFailure(`${by} made something else of the object than a ${kind}`)
+  const { metadata = {}, ...content } = isRecord(value) ? value : {}
+  if (!isRecord(value) || !isRecord(metadata))
+    throw internalFailure(`${by} made something else of the object than a ${kind}`)
   if (content.kind === kind) return { ...content, apiVersion, kind, metadata }
   const [name, given] = [String(metadata.name ?? ''), String(content.kind)]
   const cause = { reason: 'FieldValueInvalid', field: 'kind', message: `must be ${kind}` } as const

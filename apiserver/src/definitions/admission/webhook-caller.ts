@@ -135,7 +135,8 @@ export class WebhookCaller {
     const { notes } = options
     for (const [key, value] of Object.entries(response.auditAnnotations))
       notes?.annotate(`${name}/${key}`, value)
-    for (const warning of response.warnings) notes?.warn(warning)
+    // As in Kubernetes, others are dropped: they could not be in a header as they are.
+    for (const warning of response.warnings) if (!/\p{Cc}/u.test(warning)) notes?.warn(warning)
     if (!response.isAllowed) throw new Denial(denialOf(name, response.status))
     return response
   }

@@ -11,15 +11,15 @@ export function truthOf(value: CelValue): boolean {
 }
 
 /** @throws CelEvaluationError if the value is missing */
-export function present(value: CelValue | undefined, key: string): CelValue {
-  if (value === undefined) throw new CelEvaluationError(`no such key: ${key.slice(0, 100)}`)
+export function present(value: CelValue | undefined, key: string, problem = 'no such key'): CelValue {
+  if (value === undefined) throw new CelEvaluationError(`${problem}: ${key.slice(0, 100)}`)
   return value
 }
 
-/** Returns undefined if the field is missing. @throws CelEvaluationError if the value has no fields */
+/** Returns undefined if the field is missing, as in all values other than maps. @throws CelEvaluationError for a list */
 export function readField(value: CelValue, name: string): CelValue | undefined {
-  if (isMap(value)) return value.get(name)
-  throw new CelEvaluationError(`no such overload: ${name} of a value without fields`)
+  if (isList(value)) throw new CelEvaluationError(`no such overload: ${name} of a list`)
+  return isMap(value) ? value.get(name) : undefined
 }
 
 /** Returns undefined if the index is out of range. @throws CelEvaluationError if the value has no such index */

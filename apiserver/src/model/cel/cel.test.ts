@@ -70,6 +70,7 @@ describe('an expression that is true', () => {
     '[1, 0].exists(i, 4 / i == 4)',
     '![1, 0].all(i, 4 / i == 5)',
     // Fields and presence
+    '!has(self.any.deep[2].x) && !has(self.any.deep[0].x) && self.any.deep[2].?x.orValue(7) == 7',
     'has(self.n) && !has(self.missing) && has(self.items[0].name) && has(self.labels.app) && !has(self.labels.x)',
     'self.labels["a.b/c"] == "x" && self.labels.app == "web"',
     'self.?missing.orValue("none") == "none" && self.?n.orValue(0) == 3',
@@ -215,7 +216,7 @@ describe('an expression that does not compile', () => {
 describe('an expression without a value', () => {
   it.each([
     ['self.missing == ""', 'no such key: missing'],
-    ['self.numbers[7] == 1', 'no such key: 7'],
+    ['self.numbers[7] == 1', 'index out of bounds: 7'],
     ['self.labels["x"] == ""', 'no such key: x'],
     ['1 / (self.n - 3) == 1', 'division by zero'],
     ['9223372036854775807 + self.n > 0', 'integer overflow'],
@@ -238,6 +239,7 @@ describe('an expression without a value', () => {
     ['"x".format([1]) == ""', 'fewer verbs'],
     ['"a".matches(self.text + "(")', 'invalid pattern'],
     ['self.missing == "x" || false', 'no such key'],
+    ['self.any.deep[2].x == 1', 'no such key: x'],
     ['[1, 0].all(i, 4 / i == 4)', 'division by zero'],
     ['[0, 1].exists_one(i, 4 / i == 4)', 'division by zero'],
     ['optional.none().value() == 1', 'has no value'],

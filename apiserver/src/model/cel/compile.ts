@@ -11,7 +11,7 @@ import { operators } from './operators.ts'
 import { accepts, mismatch, type Overload } from './overloads.ts'
 import { compilePattern } from './patterns.ts'
 import { bool, type CelType, dyn, isCompatible, joined, listOf, nameOf } from './types.ts'
-import { type CelValue, equals, Optional } from './values.ts'
+import { type CelValue, equals, isList, Optional } from './values.ts'
 
 /** A compiled expression. */
 export interface Program {
@@ -230,7 +230,9 @@ class Compiler implements MacroCompiler {
       type,
       run: frame => {
         const index = key.run(frame)
-        return present(readItem(operand.run(frame), index), String(index))
+        const container = operand.run(frame)
+        const problem = isList(container) ? 'index out of bounds' : undefined
+        return present(readItem(container, index), String(index), problem)
       },
     }
   }
