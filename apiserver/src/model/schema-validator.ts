@@ -27,11 +27,6 @@ export const schemaDefaults = Object.freeze({
   /** Unknown fields reported for one object, in headers and messages. */
   maxUnknownFields: 100,
 })
-
-/** Shared by all models: making one takes as long as compiling twenty schemas. */
-let deciding: Ajv | undefined
-let collecting: Ajv | undefined
-
 /** Checks objects against a model's schema. */
 export interface SchemaValidator {
   /** Returns true if a field beside apiVersion, kind and metadata is declared, or `unknownFields` decides about it. */
@@ -99,7 +94,10 @@ export function compileSchemas(
     ...schemasWithDefault(part, `schema.${field}`),
   ])
   const rules = withModelErrors(() => compileRules(schema, isSensitive, whole))
-  for (const [place, part] of defaulted) checkDefault(place, part)
+  if (defaulted.length > 0) {
+    const compiler = createCompiler({ collect: false })
+    for (const [place, part] of defaulted) checkDefault(compiler, place, part)
+  }
   return {
     knows,
     remaining:
@@ -107,10 +105,10 @@ export function compileSchemas(
     rules,
     validate(object) {
       try {
-        check ??= compile(draft7)
+        // A compiler keeps all that it has compiled, so each kind has its own, and both go together.
+        check ??= createCompiler({ collect: false }).compile(draft7)
         if (runCheck(check, object)) return []
-        collecting ??= createCompiler({ collect: true })
-        collect ??= collecting.compile(draft7)
+        collect ??= createCompiler({ collect: true }).compile(draft7)
         const { errors, complete } = collectErrors(collect, object)
         const violations =
           whole === undefined
@@ -192,11 +190,6 @@ export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOp
   }
 }
 
-function compile(schema: JsonObject): ValidateFunction {
-  deciding ??= createCompiler({ collect: false })
-  return deciding.compile(schema)
-}
-
 /** @throws ModelError if the schema is outside the dialect */
 function toDraft7(schema: unknown, place: string): JsonObject {
   return withModelErrors(() => toJsonSchema(schema, place))
@@ -215,14 +208,14 @@ function withModelErrors<T>(compilePart: () => T): T {
  * Rejects a default that breaks its own schema or the rules in it, or has unknown fields, as in Kubernetes: every object
  * without the field would be invalid. Rules that use `oldSelf` are left out, because a default is not a change.
  */
-function checkDefault(place: string, schema: JsonObject): void {
+function checkDefault(compiler: Ajv, place: string, schema: JsonObject): void {
   const fail = (problem: string): never => {
     throw new ModelError(`the default in ${place} ${problem}`)
   }
   const value = cloneJson(schema.default)
   fillDefaults(schema, value)
   const subject = { default: value }
-  const check = compile({ properties: { default: toDraft7(schema, place) } })
+  const check = compiler.compile({ properties: { default: toDraft7(schema, place) } })
   if (!runCheck(check, subject)) {
     const [violation] = violationsOf(check.errors ?? [], subject)
     fail(`breaks its own schema: ${violation?.field} ${violation?.message}`)
