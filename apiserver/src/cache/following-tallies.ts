@@ -15,6 +15,11 @@ export class FollowingTallies {
     return this.#tallies
   }
 
+  /** Forgets the tallies of kinds that are gone. */
+  keep(isKnown: (resource: string) => boolean): void {
+    for (const resource of this.#tallies.keys()) if (!isKnown(resource)) this.#tallies.delete(resource)
+  }
+
   of(resource: string): FollowingTally {
     const known = this.#tallies.get(resource)
     if (known !== undefined) return known

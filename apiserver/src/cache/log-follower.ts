@@ -170,6 +170,11 @@ export class LogFollower {
     return this.#tallies.all
   }
 
+  /** Forgets the tallies of kinds that are gone. @param isKnown takes `<group>/<plural>` */
+  keepTallies(isKnown: (resource: string) => boolean): void {
+    this.#tallies.keep(isKnown)
+  }
+
   remove(served: ServedModel): void {
     this.#loader.forget(served)
     this.#followed.delete(served)

@@ -70,7 +70,13 @@ export class Metrics {
       labelNames: ['plugin', 'resource', 'state'],
       registers: [this.registry],
     })
-    this.#describeWatches(sources.hub)
+    const { models, hub, follower } = sources
+    // The kinds of definitions come and go.
+    models.observe(() => {
+      const isKnown = (resource: string) => models.holds(resource)
+      for (const tallies of [this.requests, hub, follower]) tallies.keepTallies(isKnown)
+    })
+    this.#describeWatches(hub)
     this.#describeCaches(sources)
     this.#describeFollowing(sources)
   }
@@ -107,12 +113,12 @@ export class Metrics {
       'Open watches, including those of plugins in this process.',
       ['verb', 'group', 'version', 'resource'],
       () =>
-        Array.from(hub.tallies(), ([{ model }, { open }]) => [
-          open,
+        Array.from(hub.tallies(), ({ tally, group, version, plural }) => [
+          tally.open,
           'WATCH',
-          model.group,
-          model.version,
-          model.plural,
+          group,
+          version,
+          plural,
         ]),
     )
     this.#scraped.counter(
@@ -120,18 +126,18 @@ export class Metrics {
       'Events sent to watches, including bookmarks.',
       ['group', 'version', 'kind'],
       () =>
-        Array.from(hub.tallies(), ([{ model }, { sent }]) => [sent, model.group, model.version, model.kind]),
+        Array.from(hub.tallies(), ({ tally, group, version, kind }) => [tally.sent, group, version, kind]),
     )
     this.#scraped.counter(
       'apiserver_terminated_watchers_total',
       'Watches that were closed because their clients were too slow.',
       ['group', 'version', 'resource'],
       () =>
-        Array.from(hub.tallies(), ([{ model }, { tooSlow }]) => [
-          tooSlow,
-          model.group,
-          model.version,
-          model.plural,
+        Array.from(hub.tallies(), ({ tally, group, version, plural }) => [
+          tally.tooSlow,
+          group,
+          version,
+          plural,
         ]),
     )
   }

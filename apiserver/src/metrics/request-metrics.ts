@@ -130,6 +130,12 @@ export class RequestMetrics {
     tally.seconds.observe(seconds)
   }
 
+  /** Forgets the counts of kinds that are gone. @param isKnown takes `<group>/<plural>` */
+  keepTallies(isKnown: (resource: string) => boolean): void {
+    for (const resource of this.#tallies.keys())
+      if (resource !== '' && !isKnown(resource)) this.#tallies.delete(resource)
+  }
+
   *#each() {
     for (const { group, resource, versions } of this.#tallies.values()) {
       for (const [version, verbs] of versions) {

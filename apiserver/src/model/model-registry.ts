@@ -71,6 +71,11 @@ export class ModelRegistry {
     return this.#byResource.get(served.resource) === served
   }
 
+  /** Returns true if a kind of this `<group>/<plural>` has been added, served or not. */
+  holds(resource: string): boolean {
+    return this.#byResource.has(resource) || this.#reviews.some(served => served.resource === resource)
+  }
+
   /** Serves a kind whose objects are not stored. `all` does not return it. */
   addReview(served: ServedModel): void {
     this.#changed()

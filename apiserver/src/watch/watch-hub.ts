@@ -1,4 +1,5 @@
 import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtime'
+import type { Model } from '@setpoint/controller-runtime/api'
 import {
   closeCodes,
   laterRevision,
@@ -63,6 +64,11 @@ export const notServed: WatchEnd = Object.freeze({
   reason: 'the kind is not served at the moment',
 })
 
+/** Counts for one kind since the server's start, with its names. */
+interface KindTally extends Pick<Model, 'group' | 'version' | 'plural' | 'kind'> {
+  readonly tally: WatchTally
+}
+
 /** All watches of this server: opens them, sends their bookmarks and ends them. */
 export class WatchHub {
   readonly #gate: ReadGate
@@ -72,7 +78,7 @@ export class WatchHub {
   readonly #models = new Map<ModelCache, ModelWatches>()
   readonly #pace = new WorkTurns()
   /** By resource. Kept while a model is not served, because a counter must not fall. */
-  readonly #tallies = new Map<string, readonly [ServedModel, WatchTally]>()
+  readonly #tallies = new Map<string, KindTally>()
   readonly #stallChecks: NodeJS.Timeout
   #bookmarks: NodeJS.Timeout
   /** The watches of this process's controllers, which end by themselves. */
@@ -96,9 +102,14 @@ export class WatchHub {
     return size
   }
 
-  /** Every model that has been watched. */
-  tallies(): Iterable<readonly [ServedModel, Readonly<WatchTally>]> {
+  /** Every kind that has been watched and not been forgotten. */
+  tallies(): Iterable<KindTally> {
     return this.#tallies.values()
+  }
+
+  /** Forgets the tallies of kinds that are gone. @param isKnown takes `<group>/<plural>` */
+  keepTallies(isKnown: (resource: string) => boolean): void {
+    for (const resource of this.#tallies.keys()) if (!isKnown(resource)) this.#tallies.delete(resource)
   }
 
   /** Returns the open watches by caller and kind. */
@@ -237,9 +248,9 @@ export class WatchHub {
   }
 
   #tallyOf(served: ServedModel): WatchTally {
-    const [, known] = this.#tallies.get(served.resource) ?? []
-    const tally = known ?? { open: 0, sent: 0, tooSlow: 0 }
-    this.#tallies.set(served.resource, [served, tally])
+    const { group, version, plural, kind } = served.model
+    const tally = this.#tallies.get(served.resource)?.tally ?? { open: 0, sent: 0, tooSlow: 0 }
+    this.#tallies.set(served.resource, { group, version, plural, kind, tally })
     return tally
   }
 
