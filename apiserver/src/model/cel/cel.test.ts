@@ -58,7 +58,7 @@ describe('an expression that is true', () => {
     '"a" + "b" == "ab" && [1] + [2] == [1, 2] && b"a" + b"b" == b"ab"',
     'self.n > 2 && self.n >= 3.0 && 2.5 < self.n && "a" < "b" && !(self.n < 3)',
     '"\\U0001F600" > "\\uFFFD" && false < true && b"a" < b"b"',
-    'dyn(1) == dyn(1.0) && dyn(1) != dyn("1") && dyn([1, "a"]) == [dyn(1), "a"]',
+    'dyn(1) == dyn(1.0) && dyn(1) != dyn("1") && dyn([dyn(1), "a"]) == [dyn(1), "a"]',
     'self.any.deep[2] == null && self.any.deep[0] == 1',
     '{"a": 1} == {"a": 1} && {"a": 1} != {"b": 1} && self.items[0] == self.items[0]',
     'self.items[0] != self.items[1]',
@@ -94,7 +94,7 @@ describe('an expression that is true', () => {
     '"abc".matches("b") && !"abc".matches("^b") && "ABC".matches("(?i)abc") && "1a".matches("[[:digit:]]\\\\pL")',
     '"abc 123 4".find("[0-9]+") == "123" && "1 22 3".findAll("[0-9]+") == ["1", "22", "3"] && "1 2".findAll("[0-9]", 1) == ["1"]',
     '"%s is %d of %.2f, %x %X %b %%".format(["a", 3, 0.5, 255, 255, 5]) == "a is 3 of 0.50, ff FF 101 %"',
-    '"%s %s".format([[1, "a"], {"k": true}]) == "[1, a] {k: true}"',
+    '"%s %s".format([[1, 2], {"k": true}]) == "[1, 2] {k: true}"',
     // Lists
     'self.numbers.sum() == 6 && self.numbers.min() == 1 && self.numbers.max() == 3 && !self.numbers.isSorted()',
     '[1, 2, 2].isSorted() && ["a", "b"].isSorted() && self.numbers.indexOf(1) == 1 && [1, 1].lastIndexOf(1) == 1',
@@ -206,6 +206,14 @@ describe('an expression that does not compile', () => {
     ['1u == 1u', 'unsigned integers are not supported'],
     ['9223372036854775808 > 0', 'more than 64 bits'],
     ['{1: 2}.size() == 1', 'the keys of a map must be strings'],
+    ['1 in [1, "a"]', 'must be of the type int as the first one, is of type string'],
+    ['{"a": [1], "b": ["a"]}.size() == 2', 'must be of the type list(int) as the first one'],
+    ['"a" in self.numbers', 'no overload of in for (string, list(int))'],
+    ['1 in {"a": 1}', 'no overload of in for (int, map(string, int))'],
+    ['self.numbers + ["a"] == []', 'no overload of + for (list(int), list(string))'],
+    ['sets.contains(self.numbers, ["a"])', 'no overload of sets.contains'],
+    ['self.numbers.indexOf("a") == 0', 'no overload of indexOf'],
+    ['optional.of(1).orValue("a") == 1', 'no overload of orValue for (optional(int), string)'],
     [`"${'a'.repeat(6000)}" == ""`, 'at most 5120 characters'],
   ])('%s', (text, message) => {
     expect(failure(text)).toMatch(/^compile: /)

@@ -127,7 +127,7 @@ class Compiler implements MacroCompiler {
       case 'rcall':
         return this.#methodCall(node, node.args[0], node.args[1], node.args[2])
       case 'list':
-        return this.#list(node.args)
+        return this.#list(node.args, { isUniform: true })
       case 'map':
         return this.#map(node.args)
       case '?:':
@@ -289,12 +289,11 @@ class Compiler implements MacroCompiler {
     const [pattern] = args
     if (name === 'matches') this.#checkPattern(pattern)
     const table = Object.hasOwn(methods, name) ? methods[name] : undefined
-    return this.#overloaded(
-      node,
-      name,
-      table,
-      [receiver, ...args].map(arg => this.compile(arg)),
+    const compiled = args.map(arg =>
+      // As in Kubernetes, only the values of a format may be of several types.
+      name === 'format' && arg.op === 'list' ? this.#list(arg.args, { isUniform: false }) : this.compile(arg),
     )
+    return this.#overloaded(node, name, table, [this.compile(receiver), ...compiled])
   }
 
   /** Refuses a literal pattern that is invalid. */
@@ -312,15 +311,16 @@ class Compiler implements MacroCompiler {
   ): Compiled {
     if (table === undefined) return this.fail(node, `undeclared reference to the function ${name}`)
     const types = args.map(({ type }) => type)
-    const candidates = table.filter(
-      ({ params }) =>
-        params.length === args.length &&
-        params.every((param, at) => {
-          const type = types[at]
-          return type !== undefined && accepts(param, type)
-        }),
-    )
-    const [first, ...others] = candidates.map(candidate => candidate.resultOf(types))
+    const candidates = table.flatMap(({ params, resultOf, run }) => {
+      if (params.length !== args.length) return []
+      const isAccepted = params.every((param, at) => {
+        const type = types[at]
+        return type !== undefined && accepts(param, type)
+      })
+      const type = isAccepted ? resultOf(types) : undefined
+      return type ? [{ type, run }] : []
+    })
+    const [first, ...others] = candidates.map(({ type }) => type)
     if (first === undefined)
       return this.fail(node, `no overload of ${name} for (${types.map(nameOf).join(', ')})`)
     return {
@@ -336,9 +336,11 @@ class Compiler implements MacroCompiler {
     }
   }
 
-  #list(nodes: readonly ASTNode[]): Compiled {
+  #list(nodes: readonly ASTNode[], { isUniform }: { readonly isUniform: boolean }): Compiled {
     const items = nodes.map(node => this.compile(node))
-    const [first = dyn, ...others] = items.map(({ type }) => type)
+    const types = items.map(({ type }) => type)
+    if (isUniform) this.#checkUniform(nodes, types)
+    const [first = dyn, ...others] = types
     return {
       type: listOf(others.reduce(joined, first)),
       run: frame => {
@@ -354,13 +356,29 @@ class Compiler implements MacroCompiler {
       if (!isCompatible(key.type, { kind: 'string' }))
         this.fail(node, `the keys of a map must be strings, not ${nameOf(key.type)}`)
     }
-    const [first = dyn, ...others] = entries.map(([, , value]) => value.type)
+    const types = entries.map(([, , value]) => value.type)
+    this.#checkUniform(
+      nodes.map(([, value]) => value),
+      types,
+    )
+    const [first = dyn, ...others] = types
     return {
       type: { kind: 'map', value: others.reduce(joined, first) },
       run: frame => {
         frame.budget.spend(entries.length)
         return new Map(entries.map(([, key, value]) => [key.run(frame), value.run(frame)]))
       },
+    }
+  }
+
+  /** Refuses a literal with values of several types, as Kubernetes does. */
+  #checkUniform(nodes: readonly ASTNode[], types: readonly CelType[]): void {
+    const [first] = types
+    if (first === undefined) return
+    for (const [at, type] of types.entries()) {
+      const node = nodes[at]
+      if (node !== undefined && !isCompatible(first, type))
+        this.fail(node, `must be of the type ${nameOf(first)} as the first one, is of type ${nameOf(type)}`)
     }
   }
 

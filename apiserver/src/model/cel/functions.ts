@@ -11,7 +11,7 @@ import { type Overload, type OverloadTable, overload } from './overloads.ts'
 import { semverFunctions, semverMethods } from './semver-functions.ts'
 import { stringFunctions } from './strings.ts'
 import { type DatePart, Duration, Timestamp } from './time.ts'
-import { bool, type CelType, dyn, int, listOf, string } from './types.ts'
+import { bool, type CelType, dyn, int, isCompatible, joined, listOf, string } from './types.ts'
 import { Url } from './url.ts'
 import { type CelValue, isList, Optional, TypeValue } from './values.ts'
 
@@ -289,7 +289,7 @@ export const methods: OverloadTable = {
       types => {
         const [, other = dyn] = types
         const inside = insideOf(types)
-        return inside.kind === other.kind ? inside : dyn
+        return isCompatible(inside, other) ? joined(inside, other) : undefined
       },
       ([{ value }, other]) => value ?? other,
     ),

@@ -3,12 +3,8 @@ import { CelEvaluationError } from './errors.ts'
 import { checkedInt } from './operators.ts'
 import { type OverloadTable, overload } from './overloads.ts'
 import { Duration } from './time.ts'
-import { bool, type CelType, dyn, int, string } from './types.ts'
+import { bool, type CelType, dyn, int, isCompatible, itemOf, string } from './types.ts'
 import { type CelList, type CelValue, compare, equals, weightOf } from './values.ts'
-
-function itemOf([type = dyn]: readonly CelType[]): CelType {
-  return type.kind === 'list' ? type.item : dyn
-}
 
 function sum(list: CelList): CelValue {
   const [first = 0n, ...rest] = list
@@ -43,6 +39,16 @@ function indexOf(list: CelList, item: CelValue, budget: Budget, step: 1 | -1): b
   return -1n
 }
 
+const firstItemOf = ([list]: readonly CelType[]) => itemOf(list)
+
+function intOfItem([list, item = dyn]: readonly CelType[]): CelType | undefined {
+  return isCompatible(itemOf(list), item) ? int : undefined
+}
+
+function boolOfLists([a, b]: readonly CelType[]): CelType | undefined {
+  return isCompatible(itemOf(a), itemOf(b)) ? bool : undefined
+}
+
 export const listFunctions: OverloadTable = {
   isSorted: [
     overload(['list'], bool, ([list], budget) =>
@@ -52,11 +58,13 @@ export const listFunctions: OverloadTable = {
       }),
     ),
   ],
-  sum: [overload(['list'], itemOf, ([list]) => sum(list))],
-  min: [overload(['list'], itemOf, ([list], budget) => extreme(list, 1, budget))],
-  max: [overload(['list'], itemOf, ([list], budget) => extreme(list, -1, budget))],
-  indexOf: [overload(['list', 'dyn'], int, ([list, item], budget) => indexOf(list, item, budget, 1))],
-  lastIndexOf: [overload(['list', 'dyn'], int, ([list, item], budget) => indexOf(list, item, budget, -1))],
+  sum: [overload(['list'], firstItemOf, ([list]) => sum(list))],
+  min: [overload(['list'], firstItemOf, ([list], budget) => extreme(list, 1, budget))],
+  max: [overload(['list'], firstItemOf, ([list], budget) => extreme(list, -1, budget))],
+  indexOf: [overload(['list', 'dyn'], intOfItem, ([list, item], budget) => indexOf(list, item, budget, 1))],
+  lastIndexOf: [
+    overload(['list', 'dyn'], intOfItem, ([list, item], budget) => indexOf(list, item, budget, -1)),
+  ],
   join: [
     overload(['strings'], string, ([texts], budget) => joinTexts(texts, '', budget)),
     overload(['strings', 'string'], string, ([texts, separator], budget) =>
@@ -79,13 +87,17 @@ function contains(list: CelList, items: CelList, budget: Budget): boolean {
 /** The functions for lists as sets. */
 export const setFunctions: OverloadTable = {
   'sets.contains': [
-    overload(['list', 'list'], bool, ([list, items], budget) => contains(list, items, budget)),
+    overload(['list', 'list'], boolOfLists, ([list, items], budget) => contains(list, items, budget)),
   ],
   'sets.equivalent': [
-    overload(['list', 'list'], bool, ([a, b], budget) => contains(a, b, budget) && contains(b, a, budget)),
+    overload(
+      ['list', 'list'],
+      boolOfLists,
+      ([a, b], budget) => contains(a, b, budget) && contains(b, a, budget),
+    ),
   ],
   'sets.intersects': [
-    overload(['list', 'list'], bool, ([a, b], budget) =>
+    overload(['list', 'list'], boolOfLists, ([a, b], budget) =>
       a.some(item => b.some(each => equals(each, item, budget))),
     ),
   ],

@@ -1,7 +1,7 @@
 import { CelEvaluationError } from './errors.ts'
 import { type OverloadTable, overload } from './overloads.ts'
 import { Duration, Timestamp } from './time.ts'
-import { bool, type CelType, int, joined, string } from './types.ts'
+import { bool, type CelType, dyn, int, isCompatible, itemOf, joined, string } from './types.ts'
 import { compare, concatenate, equals } from './values.ts'
 
 const double: CelType = { kind: 'double' }
@@ -39,7 +39,7 @@ export const operators: OverloadTable = {
     overload(['bytes', 'bytes'], { kind: 'bytes' }, ([a, b]) => Buffer.concat([a, b])),
     overload(
       ['list', 'list'],
-      ([a, b]) => (a && b ? joined(a, b) : { kind: 'dyn' }),
+      ([a = dyn, b = dyn]) => (isCompatible(itemOf(a), itemOf(b)) ? joined(a, b) : undefined),
       ([a, b], budget) => concatenate(a, b, budget),
     ),
     overload(['duration', 'duration'], duration, ([a, b]) => new Duration(a.nanos + b.nanos)),
@@ -67,10 +67,16 @@ export const operators: OverloadTable = {
   '>': comparison(order => order > 0),
   '>=': comparison(order => order >= 0),
   in: [
-    overload(['dyn', 'list'], bool, ([item, list], budget) =>
-      list.some(other => equals(item, other, budget)),
+    overload(
+      ['dyn', 'list'],
+      ([item = dyn, list]) => (isCompatible(item, itemOf(list)) ? bool : undefined),
+      ([item, list], budget) => list.some(other => equals(item, other, budget)),
     ),
-    overload(['dyn', 'map'], bool, ([key, map]) => map.has(key)),
+    overload(
+      ['dyn', 'map'],
+      ([key = dyn]) => (isCompatible(key, string) ? bool : undefined),
+      ([key, map]) => map.has(key),
+    ),
   ],
   '-_': [
     overload(['int'], int, ([value]) => checkedInt(-value)),

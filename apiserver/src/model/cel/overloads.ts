@@ -85,7 +85,8 @@ export const mismatch = Symbol('mismatch')
 /** One signature of a function or an operator. */
 export interface Overload {
   readonly params: readonly ParamKind[]
-  resultOf(types: readonly CelType[]): CelType
+  /** Returns undefined if the arguments do not go together. */
+  resultOf(types: readonly CelType[]): CelType | undefined
   run(args: readonly CelValue[], budget: Budget): CelValue | typeof mismatch
 }
 
@@ -95,7 +96,7 @@ export type OverloadTable = Readonly<Record<string, readonly Overload[]>>
 /** Declares an overload. Its steps grow with the size of its arguments and of its result. */
 export function overload<const P extends readonly ParamKind[]>(
   params: P,
-  result: CelType | ((types: readonly CelType[]) => CelType),
+  result: CelType | ((types: readonly CelType[]) => CelType | undefined),
   implementation: (args: ValuesOf<P>, budget: Budget) => CelValue,
 ): Overload {
   return {

@@ -38,6 +38,11 @@ export function listOf(item: CelType): CelType {
   return { kind: 'list', item }
 }
 
+/** Returns the type of the items of a list. */
+export function itemOf(type: CelType = dyn): CelType {
+  return type.kind === 'list' ? type.item : dyn
+}
+
 /** Names a type as CEL does: `list(int)`, `map(string, dyn)`. */
 export function nameOf(type: CelType): string {
   switch (type.kind) {
