@@ -60,7 +60,7 @@ function addStorageVersion(draft: BareObject): void {
   const status = recordOf(draft.status)
   const { storedVersions = [] } = status
   const name: unknown = recordOf(stored).name
-  if (name === undefined || !Array.isArray(storedVersions) || storedVersions.includes(name)) return
+  if (typeof name !== 'string' || !Array.isArray(storedVersions) || storedVersions.includes(name)) return
   draft.status = { ...status, storedVersions: [...storedVersions, name] }
 }
 
