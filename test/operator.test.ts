@@ -53,7 +53,7 @@ describe.each(operatorSettings)('an operator in the layout of kubebuilder, on $t
     const leader = await start()
     await leader.says(acquired, 'stderr')
     await leader.says(/Serving webhook server/, 'stderr')
-    expect(await apply(greenhouse('one', tomatoes))).toMatchObject({ code: 0 })
+    expect(await apply(greenhouse('one', tomatoes))).toMatchObject({ code: 0, stderr: '' })
     await kubectl('wait', 'greenhouse/one', '--for=condition=Available', '--timeout=60s')
     expect(JSON.parse(await settingsOf('one'))).toEqual({
       ...{ min: '15', max: '30', vents: '3', crops: 'tomatoes,basil' },
@@ -98,7 +98,7 @@ describe.each(operatorSettings)('an operator in the layout of kubebuilder, on $t
     })
     expect(await kubectl('get', old)).toMatch(/^NAME +FROM +TO\nhot +15 +50\none +15 +30\n$/)
     const spec = { site: 'shore', celsius: { from: 2, to: 20 }, crops: 'kale' }
-    expect(await apply(greenhouse('old', spec, 'v1beta1'))).toMatchObject({ code: 0 })
+    expect(await apply(greenhouse('old', spec, 'v1beta1'))).toMatchObject({ code: 0, stderr: '' })
     await kubectl('wait', 'gh/old', '--for=condition=Available', '--timeout=60s')
     expect(JSON.parse(await settingsOf('old'))).toMatchObject({ min: '2', vents: '2', crops: 'kale' })
     const cold = greenhouse('cold', { ...spec, crops: 'tomatoes' }, 'v1beta1')
@@ -120,7 +120,10 @@ describe.each(operatorSettings)('an operator in the layout of kubebuilder, on $t
     const heir = await start(await freePort())
     await heir.says(/attempting to acquire leader lease/, 'stderr')
     await world.restart()
-    expect(await apply(greenhouse('one', { ...tomatoes, minCelsius: 16 }))).toMatchObject({ code: 0 })
+    expect(await apply(greenhouse('one', { ...tomatoes, minCelsius: 16 }))).toMatchObject({
+      code: 0,
+      stderr: '',
+    })
     await kubectl('wait', 'configmap/one', '--for=jsonpath={.data.min}=16', '--timeout=120s')
     await instances[0]?.kill()
     // Its webhooks have gone with it.
@@ -128,7 +131,10 @@ describe.each(operatorSettings)('an operator in the layout of kubebuilder, on $t
     expect(stderr).toMatch(/failed calling webhook "mgreenhouse-v1.kb.io": .*connection refused/)
     await heir.says(acquired, 'stderr')
     await (await start()).says(/Serving webhook server/, 'stderr')
-    expect(await apply(greenhouse('one', { ...tomatoes, minCelsius: 17 }))).toMatchObject({ code: 0 })
+    expect(await apply(greenhouse('one', { ...tomatoes, minCelsius: 17 }))).toMatchObject({
+      code: 0,
+      stderr: '',
+    })
     await kubectl('wait', 'configmap/one', '--for=jsonpath={.data.min}=17', '--timeout=120s')
   })
 
