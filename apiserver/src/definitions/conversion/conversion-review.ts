@@ -19,7 +19,14 @@ export function reviewRequest(
   objects: readonly BareObject[],
 ): JsonObject {
   const apiVersion = `${group}/${version}`
-  return { kind: 'ConversionReview', apiVersion, request: { uid, desiredAPIVersion, objects } }
+  const request = { uid, desiredAPIVersion, objects: objects.map(sent) }
+  return { kind: 'ConversionReview', apiVersion, request }
+}
+
+/** Returns an object without the metadata that one has only once it is created. Go parses no empty time. */
+function sent({ metadata, ...object }: BareObject): JsonObject {
+  const given = Object.entries(metadata).filter(([, value]) => value !== '')
+  return { ...object, metadata: Object.fromEntries(given) }
 }
 
 /** The webhook has refused to convert. Another object may fare better. */

@@ -33,6 +33,7 @@ function converterWith({ refused = () => false, memory = new ConversionMemory(),
     const all = arrayOf(objects).map(fieldsOf)
     const names = all.map(({ metadata }) => textOf(fieldsOf(metadata).name))
     requests.push(names)
+    for (const { metadata } of all) expect(Object.values(fieldsOf(metadata))).not.toContain('')
     await until
     const result = names.some(refused) ? { status: 'Failure', message: 'refused' } : { status: 'Success' }
     const convertedObjects = all.map(each => ({ ...each, apiVersion: desiredAPIVersion }))
@@ -61,6 +62,14 @@ it('a conversion is not known before it was asked for, and then remembered', asy
   expect(() => converter.convert(object('a', { n: 2 }), to)).toThrow(ConversionNeeded)
   expect(converter.convert(object('a'), 'g.example.com/v1')).toEqual(object('a'))
   expect(requests).toEqual([['a']])
+})
+
+it('an object that is not created yet is converted without a time and a uid', async () => {
+  const { converter } = converterWith()
+  const metadata = { name: 'a', uid: '', creationTimestamp: '' }
+  const draft: BareObject = { ...object('a'), metadata }
+  const converted = await converting(() => converter.convert(draft, to))
+  expect(converted).toEqual({ ...draft, apiVersion: to })
 })
 
 it('a failure is known to those who asked, and to nobody later', async () => {
