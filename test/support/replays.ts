@@ -73,11 +73,10 @@ function expectedOf({ response }: Exchange, recorded: Outcome, outcome: Outcome,
 
 /** Setpoint always has a reason and names the object, and the field too where kube-apiserver has only a message. */
 function completed(recorded: Outcome, outcome: Outcome): Outcome {
-  const { about = {} } = recorded
-  const isNamed = Object.values(about).some(value => value !== undefined)
+  const isNamed = Object.values(recorded.about ?? {}).some(value => value !== undefined)
   return {
     ...recorded,
-    about: isNamed ? about : (outcome.about ?? {}),
+    ...(recorded.about && { about: isNamed ? recorded.about : (outcome.about ?? {}) }),
     reason: recorded.reason || outcome.reason,
     causes: recorded.causes?.length ? recorded.causes : (outcome.causes ?? []),
   }
