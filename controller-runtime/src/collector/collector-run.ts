@@ -235,9 +235,10 @@ export class CollectorRun {
       .filter(model => model.group === group && model.kind === kind)
   }
 
-  async #lookUp({ group, kind, namespace, name, uid }: Owner, signal: AbortSignal): Promise<Standing> {
+  async #lookUp(owner: Owner, signal: AbortSignal): Promise<Standing> {
+    const { group, kind, namespace, name, uid } = owner
     const models = this.#modelsOf(group, kind)
-    if (models.length === 0) return 'unresolved'
+    if (models.length === 0 && !owner.wasDeleted) return 'unresolved'
     if (namespace === undefined && models.some(isNamespaced)) {
       // As in Kubernetes, a cluster-scoped object is never collected for an owner in a namespace.
       this.#log.warn(

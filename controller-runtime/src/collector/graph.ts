@@ -31,6 +31,8 @@ export interface Owner {
   readonly name: string
   readonly uid: string
   standing: Standing
+  /** True if its kind has reported its deletion. That suffices once the kind is gone, because uids are never reused. */
+  wasDeleted: boolean
   /** Number of requested checks; the result of an earlier check is stale. */
   asked: number
   readonly dependents: Set<Node>
@@ -134,6 +136,7 @@ export class Graph {
     const owner = this.#owners.get(key)
     // An owner that was absent can exist again only if the store was restored.
     if (owner !== undefined && (phase !== before?.phase || owner.standing === 'absent')) {
+      owner.wasDeleted = false
       recheck(owner, work)
     }
     if (before === undefined && ownerReferences.length === 0 && phase === undefined) return work
@@ -171,9 +174,12 @@ export class Graph {
   /** Removes a deleted object. */
   remove(kind: GraphKind, { metadata }: ApiObject): Work {
     const work = new Work()
+    const key = keyOf(kind, metadata)
+    const owner = this.#owners.get(key)
+    if (owner !== undefined) owner.wasDeleted = true
     const node = this.node(resourceOf(kind), objectKey(metadata))
     if (node !== undefined && node.uid === metadata.uid) this.#remove(node, work)
-    else this.#left(keyOf(kind, metadata), work)
+    else this.#left(key, work)
     return work
   }
 
@@ -339,6 +345,7 @@ export class Graph {
       name,
       uid,
       standing: 'unchecked',
+      wasDeleted: false,
       asked: 1,
       dependents: new Set(),
       blocking: 0,
