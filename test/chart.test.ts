@@ -131,6 +131,15 @@ const matrix: Readonly<Record<string, object>> = {
       allowedOrigins: ['https://console.example.com', '*.example.org'],
     },
   },
+  'webhooks of services and at addresses': {
+    webhooks: {
+      services: { 'shop/images': 'https://images.shop.svc:8443', 'shop/limits': 'https://limits.shop.svc' },
+      allowedHosts: ['*.example.com'],
+      deniedNetworks: ['10.0.0.0/8'],
+      allowedNetworks: ['10.1.0.0/16'],
+    },
+    networkPolicy: { egress: { enabled: true } },
+  },
   'an audit log': { audit: { enabled: true } },
   'an audit log with a policy and a webhook': {
     audit: {
@@ -502,6 +511,28 @@ describe('access', () => {
     expect(controllers.args.filter(arg => /oidc|client-ca|allowed/.test(arg))).toEqual([])
     const defaults = podOf(objectsOf('the defaults'), 'Deployment', release.fullname)
     expect(defaults.args.filter(arg => /oidc|client-ca|allowed/.test(arg))).toEqual([])
+  })
+})
+
+describe('webhooks', () => {
+  it('may be where the values say', () => {
+    const objects = objectsOf('webhooks of services and at addresses')
+    const { args } = podOf(objects, 'Deployment', release.fullname)
+    expect(args.filter(arg => arg.startsWith('--webhook')).sort()).toEqual([
+      '--webhook-allowed-host=*.example.com',
+      '--webhook-allowed-network=10.1.0.0/16',
+      '--webhook-denied-network=10.0.0.0/8',
+      '--webhook-service=shop/images=https://images.shop.svc:8443',
+      '--webhook-service=shop/limits=https://limits.shop.svc',
+    ])
+    expect(arrayOf(pick(objects, 'NetworkPolicy', release.fullname).spec.egress)).toContainEqual({
+      ports: [
+        { port: 8443, protocol: 'TCP' },
+        { port: 443, protocol: 'TCP' },
+      ],
+    })
+    const controllers = podOf(objects, 'Deployment', `${release.fullname}-controllers`)
+    expect(controllers.args.filter(arg => arg.startsWith('--webhook'))).toEqual([])
   })
 })
 
@@ -915,6 +946,8 @@ describe('invalid values', () => {
       { access: { clientCa: { secretName: 'ca' } } },
       'needs tls.secretName',
     ],
+    ['a service without HTTPS', { webhooks: { services: { 'a/b': 'http://a.example' } } }, /services/],
+    ['a service without a namespace', { webhooks: { services: { b: 'https://a.example' } } }, /services/],
     ['an origin with a path', { access: { allowedOrigins: ['https://a.example/'] } }, /allowedOrigins/],
     [
       'two processes on the embedded store',

@@ -1,5 +1,5 @@
 import { type Fields, recordOf, textOf, textsOf } from '../../kubernetes/index.ts'
-import type { ServedVersion } from '../../model/index.ts'
+import { ConversionError, converting, type ServedVersion } from '../../model/index.ts'
 import { nextTurn, type WriteNotes } from '../../registry/index.ts'
 import type { AdmissionAttributes } from './attributes.ts'
 import { loadCel } from './cel-environment.ts'
@@ -128,7 +128,7 @@ export class PolicyReview {
         if (!(await this.#isBound(binding))) continue
         await this.#askBound(policy, binding, version, paramKind, annotations)
       } catch (error) {
-        if (!(error instanceof ConfigurationError)) throw error
+        if (!(error instanceof ConfigurationError) && !(error instanceof ConversionError)) throw error
         this.#fail(policy, binding, `failed to configure binding: ${error.message}`)
       }
     }
@@ -153,7 +153,11 @@ export class PolicyReview {
     paramKind: ParamKind | undefined,
     annotations: Map<string, Set<string>>,
   ): Promise<void> {
-    const params = paramsOf(paramKind, binding.paramRef, this.#attributes.namespace, this.#sources.params)
+    const { namespace, request } = this.#attributes
+    const params = await converting(
+      () => paramsOf(paramKind, binding.paramRef, namespace, this.#sources.params),
+      request.options.signal,
+    )
     for (const param of params) {
       const variables = await this.#variablesIn(version)
       this.#record(
