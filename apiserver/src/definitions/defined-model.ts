@@ -25,10 +25,14 @@ export async function definedModel(
   indexes: readonly DeclaredIndex[],
   converter?: Converter,
 ): Promise<ServedModel> {
-  const { name, uid, group, versions, isNamespaced, conversion } = definition
-  const hub = versions.find(({ isStorage }) => isStorage) ?? versions[0]
+  const { name, uid, group, isNamespaced, conversion } = definition
+  const hub = definition.versions.find(({ isStorage }) => isStorage) ?? definition.versions[0]
   if (hub === undefined) throw new RangeError(`the definition ${name} has no versions`)
-  const others = versions.filter(version => version !== hub)
+  const versions =
+    conversion.strategy === 'Webhook'
+      ? definition.versions.map(version => withFieldsOf(hub, version))
+      : definition.versions
+  const others = versions.filter(version => version.name !== hub.name)
   const model = freezeModel({
     group,
     version: hub.name,
@@ -94,6 +98,27 @@ function definedVersion(
     selectable: new Set(selectable.map(selectableName)),
     warning: warningOf(version, definition, names),
   }
+}
+
+/**
+ * Returns a version with the selectable fields that objects at the hub may have, too, because indexes are of those. What a webhook
+ * makes of a field is in none.
+ */
+function withFieldsOf(hub: DefinitionVersion, version: DefinitionVersion): DefinitionVersion {
+  return { ...version, selectable: version.selectable.filter(path => declares(hub, path)) }
+}
+
+/** Returns true if objects of a version may have a field. @param path JSONPath */
+function declares({ root }: DefinitionVersion, path: string): boolean {
+  let at: unknown = root
+  for (const step of path.split('.').slice(1)) {
+    if (!isRecord(at)) return false
+    const { properties } = at
+    if (!isRecord(properties) || !Object.hasOwn(properties, step))
+      return at['x-kubernetes-preserve-unknown-fields'] === true
+    at = properties[step]
+  }
+  return true
 }
 
 /**

@@ -136,7 +136,11 @@ function contentAtHub(
   for (const violation of violationsLeft(version.schemas, completed, stored?.view)) causes.add(violation)
   if (!causes.isEmpty) throw invalid(served, metadata.name, causes)
   const { metadata: converted, ...atHub } = version.toHub(completed, stored?.hub)
-  return { metadata: withLabelsOf(version, metadata, converted), content: atHub }
+  return {
+    metadata: withLabelsOf(version, metadata, converted),
+    // A webhook may return nulls.
+    content: version.convertsMetadata ? served.hub.withoutNulls(atHub) : atHub,
+  }
 }
 
 /** Returns the metadata of the stored object as a request to a version sees it. */
