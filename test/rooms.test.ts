@@ -36,7 +36,8 @@ const server: Plan = {
   'rooms.ts':
     'audit cache definitions http kubernetes model plugins registry scheduling security storage watch',
   testing:
-    'http log metrics model plugins security storage storage/embedded storage/etcd watch rooms.ts package-folder.ts',
+    'definitions/kind definitions/kind/validation http log metrics model plugins security storage storage/embedded ' +
+    'storage/etcd watch rooms.ts package-folder.ts',
   // The command reads its flags without loading the whole server.
   cli:
     'audit audit/policy-file.ts cache definitions encryption encryption/configuration.ts http kubernetes ' +

@@ -75,7 +75,9 @@ async function openServer() {
   const served = new ServedModel(testModel)
   models.add(served)
   follower.start()
-  await startKind(rooms, served, { log, signal: new AbortController().signal })
+  const { signal } = new AbortController()
+  for (const kind of [served, ...rooms.admission.kinds.all]) await startKind(rooms, kind, { log, signal })
+  rooms.admission.follow()
 
   const grant = { reason: 'everyone may do everything' }
   vi.spyOn(authorizer, 'grantOf').mockImplementation((_user, verb) => {
