@@ -77,6 +77,19 @@ test('a default has the places that the value at fault has in it', async () => {
   expect(await refusals(definitionWith(withField(schema)))).toEqual([`TypeInvalid ${field}.default.[1].a`])
 })
 
+test('a rule that does not compile is a violation of the default, and one that is malformed otherwise is not', async () => {
+  const malformed = (rule: object) =>
+    object({ n: { type: 'integer' } }, { default: { n: 1 }, 'x-kubernetes-validations': [rule] })
+  const place = `${field}.x-kubernetes-validations[0]`
+  expect(await refusals(definitionWith(withField(malformed({ rule: 'no' }))))).toEqual([
+    `Invalid ${field}.default`,
+  ])
+  for (const [part, value] of Object.entries({ fieldPath: 'n', messageExpression: 'no' })) {
+    const other = malformed({ rule: 'self.n > 0', [part]: value })
+    expect(await refusals(definitionWith(withField(other)))).toEqual([`Invalid ${place}.${part}`])
+  }
+})
+
 test('the metadata, the kind and the version of whole objects have no defaults', async () => {
   const withDefault = { ...text, default: 'x' }
   const metadata = object({ name: withDefault })

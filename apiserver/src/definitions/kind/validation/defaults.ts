@@ -1,4 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
+import { CelCompileError } from '../../../model/cel/index.ts'
 import type { JsonObject } from '../../../model/index.ts'
 import { SchemaError } from '../../../model/schema-error.ts'
 import { compileObjectRules } from '../../../model/schema-rules.ts'
@@ -123,7 +124,9 @@ export class Defaults {
       }
     } catch (error) {
       if (!(error instanceof SchemaError)) throw error
-      found.invalid(place, error.message)
+      // As in Kubernetes, all other faults of rules are violations of the rules alone.
+      if (error.cause instanceof CelCompileError && !error.message.includes('.messageExpression '))
+        found.invalid(place, `cannot be checked: ${error.message.slice('schema.default.'.length)}`)
     }
   }
 }
