@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { errorMessage, nearestName, zeroRevision } from '@setpoint/controller-runtime/api'
 import {
+  definitionsOfGroup,
   GroupServedError,
   type KindContent,
   type PluginClaim,
@@ -20,7 +21,7 @@ import { countOf, ProgressLine } from './progress-line.ts'
 
 /**
  * Removes what the store has of a group, after a question. Says before what is there, and afterwards what is gone.
- * @throws the errors of the store; GroupServedError if a server may serve the group; Error if objects cannot be decrypted, and no
+ * @throws the errors of the store; GroupServedError if a server or a definition may serve the group; Error if objects cannot be decrypted, and no
  *   configuration was given
  */
 export async function purge(options: PurgeOptions): Promise<void> {
@@ -48,6 +49,7 @@ async function purgeIn(storage: Storage, options: PurgeOptions, signal: AbortSig
   print(`${describeStore(store)} has of ${group}:`)
   for (const kind of kinds) print(`  ${describeKind(kind)}`)
   for (const { name } of removable) print(`  the Plugin object ${name}`)
+  refuseDefined(group, await definitionsOfGroup(storage, { group, signal }))
   for (const warning of warningsOf(kinds)) print(warning)
   if (store.kind === 'etcd') refuseServed(group, plugins)
   if (dryRun) {
@@ -136,6 +138,15 @@ function refuseServed(group: string, plugins: readonly PluginClaim[]): void {
   const { name, phase } = plugin
   throw new GroupServedError(
     `a server may still serve ${group}: the Plugin object ${name} (${phase}) has kinds of it. Remove the plugin from every server, delete the object, and run the command again; a server that still has the plugin writes the object again`,
+  )
+}
+
+/** Refuses if a definition declares kinds of the group: it would stay, without its objects. */
+function refuseDefined(group: string, definitions: readonly string[]): void {
+  const [definition] = definitions
+  if (definition === undefined) return
+  throw new GroupServedError(
+    `the CustomResourceDefinition ${definition} declares a kind of ${group}. Delete the definition, which deletes its objects: kubectl delete crd ${definition}`,
   )
 }
 
