@@ -68,6 +68,8 @@ interface Entered {
   isAsleep: boolean
   /** Stops waiting for the last object to go. */
   stopWaiting: () => void
+  /** True if its names cannot be decided because plugins are starting. */
+  waitsForPlugins: boolean
   /** True if it is not served because somebody else has one of its names or paths. */
   waitsForName: boolean
 }
@@ -130,12 +132,24 @@ export class Definitions {
    */
   async settled(name?: string): Promise<void> {
     await this.#parts.gate.pass()
-    const work = name === undefined ? this.#idle() : this.#entered.get(name)?.working
-    if (work === undefined) return
+    if (name !== undefined && !this.#isUnderWay(name)) return
     const timer = new AbortController()
     const limit = sleep(this.#clock, definitionsDefaults.settleMs, timer.signal).catch(() => {})
-    await Promise.race([work, limit])
+    await Promise.race([name === undefined ? this.#idle() : this.#settles(name, timer.signal), limit])
     timer.abort()
+  }
+
+  async #settles(name: string, signal: AbortSignal): Promise<void> {
+    while (this.#isUnderWay(name) && !signal.aborted) {
+      await this.#entered.get(name)?.working
+      if (this.#entered.get(name)?.waitsForPlugins)
+        await sleep(this.#clock, definitionsDefaults.startingMs, signal).catch(() => {})
+    }
+  }
+
+  #isUnderWay(name: string): boolean {
+    const entered = this.#entered.get(name)
+    return entered?.working !== undefined || entered?.waitsForPlugins === true
   }
 
   /**
@@ -192,6 +206,7 @@ export class Definitions {
       compiling: undefined,
       working: undefined,
       isChanged: false,
+      waitsForPlugins: false,
       waitsForName: false,
       isAsleep: false,
       stopWaiting: () => {},
@@ -243,7 +258,8 @@ export class Definitions {
     entered.uid = definition.uid
     const { models, isStarting } = this.#parts
     // A plugin that had a name before the restart has it still.
-    if (definition.acceptedNames.plural === '' && !definition.isDeleting && isStarting()) {
+    entered.waitsForPlugins = definition.acceptedNames.plural === '' && !definition.isDeleting && isStarting()
+    if (entered.waitsForPlugins) {
       this.#again(name, entered, definitionsDefaults.startingMs)
       return
     }

@@ -52,7 +52,7 @@ export const extensionDefaults = Object.freeze({
 })
 
 /**
- * Applies the YAML documents that a plugin ships. Several servers may do so at once and repeatedly: nothing is written
+ * Applies the YAML documents that a plugin ships, definitions first. Several servers may do so at once and repeatedly: nothing is written
  * when there is nothing to change.
  *
  *     object of that name          result
@@ -72,7 +72,14 @@ export const extensionDefaults = Object.freeze({
 export async function applyExtensions(options: ExtensionOptions): Promise<ExtensionResult> {
   const { dir, resourcesDir } = options
   const { documents, problems } = await readExtensions(resourcesDir, dir)
-  const result = await applyDocuments(documents, options)
+  // The objects of a definition may be in any file.
+  const isDefinition = ({ value }: ExtensionDocument) =>
+    isRecord(value) && value.kind === 'CustomResourceDefinition'
+  const [definitions, others] = [
+    documents.filter(isDefinition),
+    documents.filter(each => !isDefinition(each)),
+  ]
+  const result = await applyDocuments([...definitions, ...others], options)
   return { ...result, problems: [...problems, ...result.problems] }
 }
 

@@ -2,7 +2,7 @@ import type { Logger, Manager, PluginPermission } from '@setpoint/controller-run
 import type { Model } from '@setpoint/controller-runtime/api'
 import type { Registry as MetricsRegistry } from 'prom-client'
 import type { LogFollower } from '../cache/index.ts'
-import type { CustomRoutes } from '../http/index.ts'
+import type { CustomRoutes, FreshKinds } from '../http/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
@@ -19,6 +19,8 @@ import type { PluginSettings } from './set-up.ts'
 export interface PluginEnvironment {
   readonly storage: Storage
   readonly models: ModelRegistry
+  /** The kinds that come and go with definitions. */
+  readonly definitions: FreshKinds
   /** Yields whenever the served kinds have changed. */
   readonly kinds: Pick<ServedKinds, 'follow'>
   readonly registry: Registry

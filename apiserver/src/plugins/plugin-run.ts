@@ -105,7 +105,7 @@ export class PluginRun {
   /** Starts the controllers and runnables, and applies the shipped objects. Resolves when these are applied or it stops. */
   async begin(): Promise<void> {
     const { loaded, environment, actor, log, changed } = this.#parts
-    const { models, writes, manager, reservedDomain } = environment
+    const { models, definitions, writes, manager, reservedDomain } = environment
     const { dir, packageVersion: version, resourcesDir, plugin } = loaded
     this.#permissions.ask(plugin.permissions ?? [], this.signal, changed)
     void this.#followKinds()
@@ -118,6 +118,7 @@ export class PluginRun {
       dir,
       resourcesDir,
       models,
+      definitions,
       reservedDomain,
       log,
       signal: this.signal,

@@ -1,6 +1,7 @@
 import { ApiError, type ApiObject, type ObjectKey } from '@setpoint/controller-runtime/api'
+import type { FreshKinds } from '../http/index.ts'
 import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
-import { notReady, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
+import { notReady, serviceWriteOptions, unknownFieldsOf, type WriteResult } from '../registry/index.ts'
 import type { ActorWrites } from './actor-writes.ts'
 import type { KindAndContent, NewExtension, ResourceWriter } from './resource-writer.ts'
 
@@ -8,11 +9,16 @@ import type { KindAndContent, NewExtension, ResourceWriter } from './resource-wr
 export class RegistryWriter implements ResourceWriter {
   readonly #models: ModelRegistry
   readonly #writes: ActorWrites
+  readonly #definitions: FreshKinds
 
-  /** @param writes those of the plugin */
-  constructor(models: ModelRegistry, writes: ActorWrites) {
+  /**
+   * @param writes those of the plugin
+   * @param definitions a written definition is waited for, because objects of its kind may follow
+   */
+  constructor(models: ModelRegistry, writes: ActorWrites, definitions: FreshKinds) {
     this.#models = models
     this.#writes = writes
+    this.#definitions = definitions
   }
 
   isNamespaced(apiVersion: string, kind: string): boolean {
@@ -30,7 +36,7 @@ export class RegistryWriter implements ResourceWriter {
     const { served, version } = this.#find(apiVersion, kind)
     const { user } = this.#writes.actor
     const options = { ...serviceWriteOptions, user, version, namespace: metadata.namespace }
-    return JSON.parse((await this.#writes.create(served, object, options)).bytes.toString())
+    return this.#written(served, await this.#writes.create(served, object, options))
   }
 
   async patch(apiVersion: string, kind: string, key: ObjectKey, document: object): Promise<ApiObject> {
@@ -41,7 +47,12 @@ export class RegistryWriter implements ResourceWriter {
       user,
       version,
     })
-    return JSON.parse(result.bytes.toString())
+    return this.#written(served, result)
+  }
+
+  async #written(served: ServedModel, { key, bytes }: WriteResult): Promise<ApiObject> {
+    if (served === this.#definitions.kind) await this.#definitions.settled(key)
+    return JSON.parse(bytes.toString())
   }
 
   unknownFields(object: KindAndContent): readonly string[] {

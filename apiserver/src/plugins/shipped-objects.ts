@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
+import type { FreshKinds } from '../http/index.ts'
 import { deepEqual, type ModelRegistry } from '../model/index.ts'
 import type { ActorWrites } from './actor-writes.ts'
 import {
@@ -29,6 +30,7 @@ interface ShippedObjectsParts {
   readonly dir: string
   readonly resourcesDir: string | undefined
   readonly models: ModelRegistry
+  readonly definitions: FreshKinds
   readonly reservedDomain: string
   readonly log: Logger
   /** Stops before the next document. */
@@ -43,9 +45,10 @@ interface ShippedObjectsParts {
  * that people delete stays deleted until the next start. Never rejects.
  */
 export async function applyShippedObjects(parts: ShippedObjectsParts): Promise<void> {
-  const { plugin, version, dir, resourcesDir, models, writes, reservedDomain, log, signal } = parts
+  const { plugin, version, dir, resourcesDir, models, definitions, writes, reservedDomain, log, signal } =
+    parts
   if (resourcesDir === undefined) return
-  const writer = new RegistryWriter(models, writes)
+  const writer = new RegistryWriter(models, writes, definitions)
   const options = { dir, resourcesDir, plugin, version, reservedDomain, writer, signal }
   try {
     const first = await applyExtensions(options)
