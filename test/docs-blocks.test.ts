@@ -192,7 +192,8 @@ test.each(inLanguage('yaml').map(block => [placeOf(block), block] as const))(
       expect(parseCommandLine(['serve', '--config', 'file'], {}, () => text).command).toBe('serve')
     } else {
       const { apiVersion, kind, metadata } = fieldsOf(value)
-      const path = `/apis/${apiVersion}/${String(kind).toLowerCase()}s`
+      const plural = `${String(kind).toLowerCase()}s`.replace(/ys$/, 'ies')
+      const path = `/apis/${apiVersion}/${plural}`
       const existing = await api.get(`${path}/${fieldsOf(metadata).name}`)
       if (existing.status === 200) expect(existing.body).toMatchObject(fieldsOf(value))
       else expect(await api.post(`${path}?fieldValidation=Strict`, value)).toMatchObject({ status: 201 })

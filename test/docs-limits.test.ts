@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
+import { eventDefaults } from '../apiserver/src/audit/audit-event.ts'
 import { fileDefaults } from '../apiserver/src/audit/audit-file.ts'
 import { webhookDefaults } from '../apiserver/src/audit/audit-webhook.ts'
 import { historyDefaults } from '../apiserver/src/cache/history.ts'
@@ -8,6 +9,13 @@ import { followerDefaults } from '../apiserver/src/cache/log-follower.ts'
 import { gateDefaults } from '../apiserver/src/cache/read-gate.ts'
 import { snapshotCacheDefaults } from '../apiserver/src/cache/snapshot-cache.ts'
 import { stopDefaults } from '../apiserver/src/cli/stop-server.ts'
+import { expressionDefaults } from '../apiserver/src/definitions/admission/cel-environment.ts'
+import { policyDefaults } from '../apiserver/src/definitions/admission/compiled-policy.ts'
+import { conditionDefaults } from '../apiserver/src/definitions/admission/conditions.ts'
+import { admissionDefaults } from '../apiserver/src/definitions/admission/configured-admission.ts'
+import { conditionLimits } from '../apiserver/src/definitions/admission/kinds/condition-problems.ts'
+import { policyLimits } from '../apiserver/src/definitions/admission/kinds/policy-problems.ts'
+import { webhookDefaults as calledDefaults } from '../apiserver/src/definitions/webhooks/webhook-client.ts'
 import { requestLimits } from '../apiserver/src/http/api-request.ts'
 import { bodyDefaults } from '../apiserver/src/http/body-sender.ts'
 import { connectionDefaults } from '../apiserver/src/http/connection.ts'
@@ -104,6 +112,18 @@ const limits: Readonly<Record<string, string>> = {
   'Writes of a server that wait for their turn at an object': count(attemptDefaults.waiting),
   'Names tried for one `generateName`': count(registryDefaults.generatedNames),
   'Characters of all warnings of a response': count(warningDefaults.maxTotal),
+  'Time of all webhooks of a write': time(admissionDefaults.writeMs),
+  "Bytes of a webhook's response": bytes(calledDefaults.responseBytes),
+  'Connections to one webhook': count(calledDefaults.connections),
+  'Steps of a policy with one parameter, for one write': count(policyDefaults.steps),
+  'Steps of match conditions': count(conditionDefaults.steps),
+  'Match conditions of a policy or a webhook': count(conditionLimits.conditions),
+  'Audit annotations of a policy': count(policyLimits.annotations),
+  'Characters of an expression': count(expressionDefaults.length),
+  'Characters of an expression for an annotation': count(policyLimits.annotationLength),
+  'Characters of a message that an expression makes': count(policyDefaults.messageLength),
+  "Characters of an annotation's value": count(policyDefaults.annotationLength),
+  'Characters of the annotations of an audit event': count(eventDefaults.annotationsLength),
   'Objects in the response to a DELETE of a collection': count(answerDefaults.deleted),
   'Requests that wait, per class': count(fairnessDefaults.waiting),
   'Time that a request waits': time(fairnessDefaults.waitChecks * fairnessDefaults.checkMs),

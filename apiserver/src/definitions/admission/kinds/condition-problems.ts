@@ -4,7 +4,7 @@ import type { Findings } from '../../findings.ts'
 import { problemOfExpression } from '../cel-environment.ts'
 import { checkDistinct } from './lists.ts'
 
-const conditionDefaults = Object.freeze({
+export const conditionLimits = Object.freeze({
   /** Match conditions of a policy or a webhook, as in Kubernetes. */
   conditions: 64,
 })
@@ -12,7 +12,7 @@ const conditionDefaults = Object.freeze({
 /** Checks match conditions. They cannot use the variables of a policy. */
 export function checkConditions(value: unknown, hasParams: boolean, place: string, found: Findings): void {
   const conditions = recordsOf(value)
-  const { conditions: most } = conditionDefaults
+  const { conditions: most } = conditionLimits
   if (conditions.length > most)
     found.tooMany(place, `must have at most ${most} items, has ${conditions.length}`)
   for (const [at, condition] of conditions.entries()) {

@@ -8,7 +8,7 @@ import { checkConditions } from './condition-problems.ts'
 import { checkDistinct, checkOneOf } from './lists.ts'
 import { checkMatchResources, failurePolicies } from './rule-problems.ts'
 
-const policyDefaults = Object.freeze({
+export const policyLimits = Object.freeze({
   /** Audit annotations of a policy, and characters of the expression of one, as in Kubernetes. */
   annotations: 20,
   annotationLength: 5 * 1024,
@@ -85,7 +85,7 @@ function checkExpressions(spec: Fields, name: string, scope: ExpressionScope, fo
       found.required(`spec.${field}`, 'validations or auditAnnotations must contain at least one item')
   for (const [at, validation] of validations.entries())
     checkValidation(validation, `spec.validations[${at}]`, scope, found)
-  const { annotations: most } = policyDefaults
+  const { annotations: most } = policyLimits
   if (annotations.length > most)
     found.invalid('spec.auditAnnotations', `must not have more than ${most} auditAnnotations`)
   const place = (at: number) => `spec.auditAnnotations[${at}]`
@@ -128,7 +128,7 @@ function checkAnnotation(
   found: Findings,
 ): void {
   const expression = textOf(annotation.valueExpression).trim()
-  const { annotationLength } = policyDefaults
+  const { annotationLength } = policyLimits
   const field = `${place}.valueExpression`
   const key = textOf(annotation.key)
   if (name === '') found.invalid(`${place}.key`, 'requires metadata.name be non-empty')
