@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
+import { Api, type Collection, listOf, objectOf, refusalOf } from './support/api.ts'
 import { applyDefinition, define, objectsOf, pathOf } from './support/definitions.ts'
 import type { Fields } from './support/json.ts'
-import { Watch } from './support/watch.ts'
+import { refusedWatch, Watch } from './support/watch.ts'
 import { renameField, Widgets, widgetDefinition } from './support/widgets.ts'
 import { createAll, eventually, stores } from './support/worlds.ts'
 
@@ -94,16 +94,19 @@ describe.each(stores)('objects that were stored in another version, on the %s st
 
   it('fail lists and watches that select by fields until they are converted', async () => {
     const kind = await Kind.make()
-    const v1 = kind.at('v1')
-    const query = { fieldSelector: 'spec.color=of a' }
+    const [v1, v1beta1] = [kind.at('v1'), kind.at('v1beta1')]
+    objectOf(await api().mergePatch(v1.at('a'), { spec: { size: 5 } }))
+    const query = '?fieldSelector=spec.size=5'
     await failing(async () => {
       await kind.switchTo('v1beta1')
-      refusalOf(await api().get(`${v1.path}?fieldSelector=spec.color%3Dof%20a`), 500)
+      for (const { path } of [v1, v1beta1]) {
+        refusalOf(await api().get(`${path}${query}`), 500)
+        refusalOf(await refusedWatch(widgets.world.server.url, `${path}${query}`), 500)
+      }
+      expect((await v1.list({ fieldSelector: 'metadata.name=a' })).names).toEqual(['a'])
     })
-    // The index is of the object at the new hub, which has no color.
-    expect((await v1.list(query)).names).toEqual([])
-    await kind.switchTo('v1')
-    expect((await v1.list(query)).names).toEqual(['a'])
+    for (const { path } of [v1, v1beta1])
+      expect(listOf(await api().get(`${path}${query}`)).names).toEqual(['a'])
   })
 
   it('are converted once the webhook works again, and their watches end so that clients list them', async () => {

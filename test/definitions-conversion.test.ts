@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type Collection, objectOf } from './support/api.ts'
+import { type Collection, objectOf, refusalOf } from './support/api.ts'
 import { sendConverted } from './support/conversion-webhook.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { Watch } from './support/watch.ts'
@@ -112,6 +112,17 @@ describe.each(stores)('objects that a webhook converts, on the %s store', store 
     const table = fieldsOf((await api().get(v1beta1.path, { headers })).body)
     expect(arrayOf(table.columnDefinitions).map(column => fieldsOf(column).name)).toContain('colour')
     expect(arrayOf(fieldsOf(arrayOf(table.rows)[0]).cells)).toEqual(['a', 'red'])
+  })
+
+  it('are selected in each version by the fields that the storage version has, too', async () => {
+    await createAll(
+      v1,
+      [1, 2].map(size => ({ name: `w-${size}`, spec: { color: `c${size}`, size } })),
+    )
+    for (const collection of [v1, v1beta1, v1alpha1])
+      expect((await collection.list({ fieldSelector: 'spec.size=2' })).names).toEqual(['w-2'])
+    expect((await v1.list({ fieldSelector: 'spec.color=c1' })).names).toEqual(['w-1'])
+    refusalOf(await api().get(`${v1beta1.path}?fieldSelector=spec.colour=c1`), 400)
   })
 
   it('are not asked for again after a write in another version', async () => {

@@ -40,7 +40,7 @@ function versionOf(name: string, field: string): VersionParts {
       },
     },
     columns: [{ name: field, type: 'string', jsonPath: `.spec.${field}` }],
-    ...(name === 'v1' && { selectable: ['.spec.color'] }),
+    selectable: [`.spec.${field}`, '.spec.size'],
   }
 }
 
