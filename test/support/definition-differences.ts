@@ -32,6 +32,7 @@ export const definitionDifferences: readonly Difference[] = [
       'a definition is changed: a JSON patch that fails': 422,
       'unknown fields of a definition are pruned: a JSON patch that tests an unknown field': 422,
       'objects of a definition are patched: JSON patch: add to a missing parent': 422,
+      'objects are converted by a webhook: a JSON patch of a field of v1': 422,
       'objects of a definition are patched: JSON patch: replace what is missing': 422,
       'objects of a definition are patched: JSON patch: remove what is missing': 422,
       'objects of a definition are patched: JSON patch: a test that fails': 422,
@@ -93,6 +94,45 @@ export const definitionDifferences: readonly Difference[] = [
     page: 'definitions.md',
     responses: {
       'objects of a definition are scaled: an unknown field': 200,
+      'objects are converted by a webhook: scaled at v2': 200,
+    },
+  },
+  {
+    says: 'With a conversion webhook, selectors, sorts and indexes see objects at the storage version, also their labels.',
+    page: 'definitions.md',
+    responses: {
+      'objects are converted by a webhook: by a field of v2': 400,
+      'objects are watched through a webhook: by a field of v2': 400,
+      'a webhook may change labels and annotations: by the label of the webhook': 200,
+    },
+  },
+  {
+    says: 'A write in another version whose only news is lost in its conversion changes nothing.',
+    page: 'definitions.md',
+    // After the first of them, the generation is another one.
+    responses: {
+      'objects are converted by a webhook: patched at v1': 200,
+      'objects are converted by a webhook: then read at v2': 200,
+      'objects are converted by a webhook: replaced at v2': 200,
+      'objects are converted by a webhook: no change at v2': 200,
+      'objects are converted by a webhook: the status at v2': 200,
+      'objects are converted by a webhook: the status at v1': 200,
+      'objects are converted by a webhook: a list at v2': 200,
+      'objects are converted by a webhook: a list at v1': 200,
+      'objects are converted by a webhook: a chunk at v2': 200,
+      'objects are converted by a webhook: a table at v2': 200,
+      'objects are converted by a webhook: metadata at v2': 200,
+      'objects are converted by a webhook: by a field of v1': 200,
+      'objects are converted by a webhook: a watch at v2': 200,
+      'objects are converted by a webhook: a watch at v1': 200,
+    },
+  },
+  {
+    says: 'No conversion webhook stands in the way of a deletion, or of a finalizer that is taken away.',
+    page: 'definitions.md',
+    responses: {
+      'a conversion webhook fails: a deletion that fails': 200,
+      'a conversion webhook fails: a deletion at the stored version': 404,
     },
   },
 ]
