@@ -60,7 +60,19 @@ export function assemblePlugins(parts: ServerPluginsParts): {
 } {
   const { options, rooms, own, metrics, manager, log, signal } = parts
   const { reservedDomain, pluginSettings } = options
-  const { storage, models, definitions, registry, writes, follower, hub, callers, routes, transport, authorizer } = rooms
+  const {
+    storage,
+    models,
+    definitions,
+    registry,
+    writes,
+    follower,
+    hub,
+    callers,
+    routes,
+    transport,
+    authorizer,
+  } = rooms
   const statuses = new PluginStatuses({ served: own.plugin, writes, metrics, log, signal, ready: own.ready })
   const specs = new PluginSpecs({ transport, reservedDomain, log })
   // Rejects only when the server stops.

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import {
+  type Change,
   changed,
   definitionWith,
   refusals,
@@ -15,7 +16,7 @@ import {
 import { inspectDefinition, validationDefaults } from './validate.ts'
 
 describe('values of other types than Kubernetes has', () => {
-  test.each<[string, Parameters<typeof definitionWith>[0], string[]]>([
+  test.each<[string, Change, string[]]>([
     ['are refused at their places', withSpec({ group: 1 }), ['TypeInvalid spec.group']],
     ['are refused in lists', withVersion({ name: 1 }), ['TypeInvalid spec.versions[0].name']],
     [
