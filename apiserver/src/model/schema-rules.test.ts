@@ -110,6 +110,13 @@ describe('a rule', () => {
     expect(told(withRules(range, '!has(self.min) || self.min > 0'), {})).toEqual([])
   })
 
+  it('that cannot be evaluated has neither its field nor its reason, as in Kubernetes', () => {
+    const rule = { rule: 'self.min > 0', message: 'wrong', reason: 'FieldValueForbidden', fieldPath: '.min' }
+    expect(told(withRules(range, rule), {})).toEqual([
+      'spec FieldValueInvalid: wrong (the rule cannot be evaluated: no such key: min)',
+    ])
+  })
+
   it('is not evaluated for null and for absent values', () => {
     const spec = object({ a: withRules({ ...text, nullable: true }, 'self != ""') })
     expect(fields(spec, { a: null })).toEqual([])

@@ -216,18 +216,23 @@ class Evaluation {
     }
     const failure = this.#failureOf(rule, variables)
     if (failure === undefined) return
-    const violation: Violation = {
-      field: formatPath([...path, ...rule.fieldPath]),
-      path,
-      reason: rule.reason,
-      message: failure,
-    }
+    const violation: Violation = failure.hasValue
+      ? {
+          field: formatPath([...path, ...rule.fieldPath]),
+          path,
+          reason: rule.reason,
+          message: failure.message,
+        }
+      : { field: formatPath(path), path, reason: 'FieldValueInvalid', message: failure.message }
     if (rule.usesOldSelf) this.found.transitions.push(violation)
     else this.found.state.push(violation)
   }
 
-  /** Returns the message if the value breaks the rule. */
-  #failureOf(rule: Rule, variables: Readonly<Record<string, CelValue | undefined>>): string | undefined {
+  /** Returns the message if the value breaks the rule. As in Kubernetes, a rule without a value has no path and reason of its own. */
+  #failureOf(
+    rule: Rule,
+    variables: Readonly<Record<string, CelValue | undefined>>,
+  ): { readonly message: string; readonly hasValue: boolean } | undefined {
     const standing = rule.text ?? `failed rule: ${rule.rule}`
     try {
       const result = rule.program.evaluate(variables, this.#budget)
@@ -235,9 +240,11 @@ class Evaluation {
       if (result !== false) throw new CelEvaluationError('the rule is not a bool')
     } catch (error) {
       if (!(error instanceof CelEvaluationError)) throw error
-      return `${standing} (the rule cannot be evaluated${this.#isSensitive ? '' : `: ${error.message}`})`
+      const why = this.#isSensitive ? '' : `: ${error.message}`
+      return { message: `${standing} (the rule cannot be evaluated${why})`, hasValue: false }
     }
-    return (this.#isSensitive ? undefined : this.#messageOf(rule.message, variables)) ?? standing
+    const text = this.#isSensitive ? undefined : this.#messageOf(rule.message, variables)
+    return { message: text ?? standing, hasValue: true }
   }
 
   #messageOf(
