@@ -129,7 +129,7 @@ test.each(planted.map(placeOf))('a wrong block is found: %s', place => {
 
 test('whole programs run, and a server starts those that are plugins', async () => {
   const names = [...pluginNames.values()]
-  expect(names).toEqual(['notes', 'tasks'])
+  expect(names).toEqual(['crontabs', 'notes', 'tasks'])
   const states = await pluginStates(api)
   for (const name of [...names, 'gadgets', 'pages', 'uptime', 'certificates', 'webhooks']) {
     expect(states.get(name), name).toMatchObject({ phase: 'Started', problems: '[]' })
