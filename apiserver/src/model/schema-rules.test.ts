@@ -111,7 +111,12 @@ describe('a rule', () => {
   })
 
   it('that cannot be evaluated has neither its field nor its reason, as in Kubernetes', () => {
-    const rule = { rule: 'self.min > 0', message: 'wrong', reason: 'FieldValueForbidden', fieldPath: '.min' } as const
+    const rule = {
+      rule: 'self.min > 0',
+      message: 'wrong',
+      reason: 'FieldValueForbidden',
+      fieldPath: '.min',
+    } as const
     expect(told(withRules(range, rule), {})).toEqual([
       'spec FieldValueInvalid: wrong (the rule cannot be evaluated: no such key: min)',
     ])
