@@ -113,7 +113,7 @@ describe('--plugin', () => {
     ['a missing archive', 'missing.tgz', 'ENOENT'],
     ['a scoped package that is not installed', '@acme/absent', 'no package of that name is installed'],
     ['a package that is not installed', 'absent', 'no package of that name is installed'],
-    ['a folder without a package.json', '..', 'ENOENT'],
+    ['a folder without a package.json', '..', 'there is no file'],
     ['a file', 'index.js', 'ENOTDIR'],
     ['an archive with a broken package.json', 'not-json.tgz', 'package.json is not JSON'],
     ['a package with a broken package.json', 'installed', 'package.json is not JSON'],
