@@ -15,6 +15,11 @@ import { conditionDefaults } from '../apiserver/src/definitions/admission/condit
 import { admissionDefaults } from '../apiserver/src/definitions/admission/configured-admission.ts'
 import { conditionLimits } from '../apiserver/src/definitions/admission/kinds/condition-problems.ts'
 import { policyLimits } from '../apiserver/src/definitions/admission/kinds/policy-problems.ts'
+import { findingsDefaults } from '../apiserver/src/definitions/findings.ts'
+import { indexDefaults } from '../apiserver/src/definitions/kind/indexes.ts'
+import { checkWorkDefaults } from '../apiserver/src/definitions/kind/validation/check-work.ts'
+import { selectableFieldDefaults } from '../apiserver/src/definitions/kind/validation/selectable-fields.ts'
+import { validationDefaults } from '../apiserver/src/definitions/kind/validation/validate.ts'
 import { webhookDefaults as calledDefaults } from '../apiserver/src/definitions/webhooks/webhook-client.ts'
 import { requestLimits } from '../apiserver/src/http/api-request.ts'
 import { bodyDefaults } from '../apiserver/src/http/body-sender.ts'
@@ -182,6 +187,13 @@ const limits: Readonly<Record<string, string>> = {
   'Instructions of a compiled `pattern`': count(patternDefaults.maxInstructions),
   'Steps of all rules on one object': count(celLimits.steps),
   "Characters of a rule's expression": count(celLimits.expressionLength),
+  'Selectable fields of a version': count(selectableFieldDefaults.maxFields),
+  'Indexes in the annotation `setpoint.dev/indexes`': count(indexDefaults.maxIndexes),
+  'Steps of checking one default by its schema': count(checkWorkDefaults.stepsAtOnce),
+  'Steps of checking all defaults of a schema': count(checkWorkDefaults.steps),
+  'Rules that one default is checked by': count(checkWorkDefaults.rulesAtOnce),
+  'Rules that all defaults of a schema are checked by': count(checkWorkDefaults.rules),
+  'Violations of a definition': count(findingsDefaults.maxViolations),
   'Objects that one call of an `admit` hook reads': `${count(admitDefaults.objects)}, ${bytes(admitDefaults.bytes)}`,
   'Objects migrated to another stored version': `${migrationDefaults.objectsPerSecond} a second, ${migrationDefaults.concurrency} at once`,
   'Objects reconciled at once, per controller': count(controllerDefaults.concurrency),
@@ -213,6 +225,7 @@ const bounds: Readonly<Record<string, string>> = {
   'Characters of one `Warning`': count(warningDefaults.maxLength),
   'Body discarded after an early refusal': `${bytes(requestLimits.discardedBytes)}, ${time(requestLimits.discardMs)}`,
   'Time for requests in one turn': time(fairnessDefaults.turnMs),
+  'Time for checking a definition in one turn': time(validationDefaults.turnMs),
   'Time between two turns that serve waiting requests': `${fairnessDefaults.turns} turns or ${time(fairnessDefaults.pauseMs)}`,
   'Waiting requests served in such a turn': count(fairnessDefaults.requestsPerTurn),
   'Body that is parsed in the turn of its arrival': `up to ${bytes(fairnessDefaults.largeBody)}`,

@@ -1,8 +1,10 @@
 import type { HookViolation, ViolationReason } from '@setpoint/controller-runtime/api'
 import { shorten } from '../model/index.ts'
 
-/** Violations kept of one object. A response has fewer. */
-const maxFindings = 1000
+export const findingsDefaults = Object.freeze({
+  /** Violations kept of one object. A response has fewer. */
+  maxViolations: 1000,
+})
 
 /** Collects violations. Places are texts such as `spec.versions[0].name`, as in Kubernetes' causes. */
 export class Findings {
@@ -60,7 +62,7 @@ export class Findings {
 
   add(reason: ViolationReason, field: string, message: string): void {
     this.total++
-    if (this.violations.length >= maxFindings) return
+    if (this.violations.length >= findingsDefaults.maxViolations) return
     this.violations.push({ reason, field: shorten(field, 1000), message: shorten(message, 1000) })
   }
 }

@@ -5,7 +5,10 @@ import { SchemaFacts } from './schema-facts.ts'
 import type { SchemaProps } from './schema-props.ts'
 
 /** The bound of Kubernetes for one version. */
-const maxFields = 8
+export const selectableFieldDefaults = Object.freeze({
+  /** As in Kubernetes. */
+  maxFields: 8,
+})
 
 const scalars: readonly unknown[] = ['string', 'boolean', 'integer']
 
@@ -38,6 +41,7 @@ export function checkSelectableFields(
     if (distinct.has(name)) found.duplicate(of, `is the second path to ${name}`)
     distinct.add(name)
   }
+  const { maxFields } = selectableFieldDefaults
   if (distinct.size > maxFields)
     found.tooMany(place, `must have at most ${maxFields} fields, has ${distinct.size}`)
 }
