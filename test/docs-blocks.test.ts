@@ -243,6 +243,10 @@ function problemOfCommand({ place, cwd, argv }: StubbedCommand): string | undefi
 function problemOf([program, command = '', ...args]: readonly string[], cwd: string): string | undefined {
   if (program === 'node') return command === '--test' ? undefined : 'is neither -e nor --test'
   if (program === 'npx') {
+    if (command === 'vitest') {
+      const missing = args.slice(1).find(file => !existsSync(join(root, file)))
+      return missing === undefined ? undefined : `${missing} does not exist`
+    }
     return command === 'setpoint' ? problemOfFlags(args, cwd) : 'runs something other than setpoint'
   }
   if (['ci', 'init', 'pack', 'test'].includes(command)) return undefined
