@@ -3,8 +3,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
+import {
+  defaultClusterRoleBindings,
+  defaultClusterRoles,
+} from '../apiserver/src/kubernetes/rbac/default-roles.ts'
 import { drawingOf } from '../docs/.vitepress/diagrams.ts'
 import { blocksOf } from './support/doc-blocks.ts'
+import { fieldsOf } from './support/json.ts'
 
 /** Facts that the documentation repeats: they must be those of the code. */
 
@@ -53,6 +58,19 @@ test('the page of logs has the levels, and messages that the program logs at the
     expect(/.*\.(debug|info|warn|error|fatal)\(/s.exec(before.slice(-1500))?.[1], wanted).toBe(
       codeIn(level)[0],
     )
+  }
+})
+
+test('the page of roles has every default role, and the groups to which it is bound', async () => {
+  const rows = rowsBelow(await pageOf('reference/roles'), '## Built in')
+  const told = new Map(rows.flatMap(([names = '', may = '']) => codeIn(names).map(name => [name, may])))
+  // Parts of the aggregated roles, which the page describes.
+  const names = defaultClusterRoles.map(({ name }) => name).filter(name => !name.includes('aggregate-to-'))
+  expect(names.filter(name => !told.has(name))).toEqual([])
+  for (const { name, content } of defaultClusterRoleBindings) {
+    const { subjects } = fieldsOf(content)
+    for (const subject of Array.isArray(subjects) ? subjects.map(fieldsOf) : [])
+      if (subject.kind === 'Group') expect(told.get(name), name).toContain(`\`${subject.name}\``)
   }
 })
 
