@@ -52,7 +52,11 @@ export default defineConfig({
     config: md => extend(md, root),
   },
   transformPageData: page => (page.relativePath === 'index.md' ? { frontmatter: banner } : undefined),
-  vite: { build: { chunkSizeWarningLimit: 2000 } },
+  vite: {
+    build: { chunkSizeWarningLimit: 2000 },
+    // Otherwise Vite looks for the imports of every page of HTML in the repository.
+    optimizeDeps: { entries: ['docs/.vitepress/theme/index.ts'] },
+  },
   themeConfig: {
     outline: [2, 3],
     search: { provider: 'local' },

@@ -24,12 +24,7 @@ export function createCommand(chosen: (plugin: NewPlugin) => void): Command {
       'after',
       `
 The folder gets a kind, a reconciler with a finalizer, an object to ship, tests, a Dockerfile and a README. Nothing is
-downloaded. An existing folder must be empty. Then:
-
-  cd NAME
-  npm install
-  npm test
-  npm run dev
+downloaded. An existing folder must be empty. At the end it prints the commands that install the SDK, test the plugin and run it.
 `,
     )
     .action((name: string, { typescript = false, dir }: { typescript?: boolean; dir?: string }) => {
