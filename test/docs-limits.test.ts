@@ -19,7 +19,7 @@ import { findingsDefaults } from '../apiserver/src/definitions/findings.ts'
 import { indexDefaults } from '../apiserver/src/definitions/kind/indexes.ts'
 import { checkWorkDefaults } from '../apiserver/src/definitions/kind/validation/check-work.ts'
 import { selectableFieldDefaults } from '../apiserver/src/definitions/kind/validation/selectable-fields.ts'
-import { validationDefaults } from '../apiserver/src/definitions/kind/validation/validate.ts'
+import { turnDefaults } from '../apiserver/src/definitions/turns.ts'
 import { webhookDefaults as calledDefaults } from '../apiserver/src/definitions/webhooks/webhook-client.ts'
 import { requestLimits } from '../apiserver/src/http/api-request.ts'
 import { bodyDefaults } from '../apiserver/src/http/body-sender.ts'
@@ -225,7 +225,7 @@ const bounds: Readonly<Record<string, string>> = {
   'Characters of one `Warning`': count(warningDefaults.maxLength),
   'Body discarded after an early refusal': `${bytes(requestLimits.discardedBytes)}, ${time(requestLimits.discardMs)}`,
   'Time for requests in one turn': time(fairnessDefaults.turnMs),
-  'Time for checking a definition in one turn': time(validationDefaults.turnMs),
+  'Time for checking a definition in one turn': time(turnDefaults.turnMs),
   'Time between two turns that serve waiting requests': `${fairnessDefaults.turns} turns or ${time(fairnessDefaults.pauseMs)}`,
   'Waiting requests served in such a turn': count(fairnessDefaults.requestsPerTurn),
   'Body that is parsed in the turn of its arrival': `up to ${bytes(fairnessDefaults.largeBody)}`,

@@ -26,7 +26,9 @@ export const admissionModel = {
  */
 export function admissionRules(
   shape: KindShape,
-  inspect: (...args: Parameters<NonNullable<KindRules['inspect']>>) => readonly HookViolation[],
+  inspect: (
+    ...args: Parameters<NonNullable<KindRules['inspect']>>
+  ) => readonly HookViolation[] | Promise<readonly HookViolation[]>,
 ): KindRules {
   return {
     hasGeneration: true,

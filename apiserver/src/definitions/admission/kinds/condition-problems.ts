@@ -10,12 +10,18 @@ export const conditionLimits = Object.freeze({
 })
 
 /** Checks match conditions. They cannot use the variables of a policy. */
-export function checkConditions(value: unknown, hasParams: boolean, place: string, found: Findings): void {
+export function* checkConditions(
+  value: unknown,
+  hasParams: boolean,
+  place: string,
+  found: Findings,
+): Generator<void> {
   const conditions = recordsOf(value)
   const { conditions: most } = conditionLimits
   if (conditions.length > most)
     found.tooMany(place, `must have at most ${most} items, has ${conditions.length}`)
   for (const [at, condition] of conditions.entries()) {
+    yield
     const [expression, name] = [textOf(condition.expression).trim(), textOf(condition.name)]
     const field = `${place}[${at}]`
     if (expression === '') found.required(`${field}.expression`)

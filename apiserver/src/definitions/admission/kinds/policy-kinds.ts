@@ -23,10 +23,10 @@ export function policyKind(access: ParamAccess): AdmissionKind {
       subresources: { status: true },
     }),
     rules: {
-      ...admissionRules(policyShape, ({ metadata, ...content }, previous, { scope, user }) => {
+      ...admissionRules(policyShape, async ({ metadata, ...content }, previous, { scope, user }) => {
         const { spec, status }: Fields = content
         if (scope === 'status') return findingsOfPolicyStatus(recordOf(status)).violations
-        const found = findingsOfPolicy(recordOf(spec), metadata.name)
+        const found = await findingsOfPolicy(recordOf(spec), metadata.name)
         const { paramKind } = recordOf(spec)
         const isSame = deepEqual(paramKind, recordOf(previous?.spec).paramKind)
         if (found.isEmpty && paramKind !== undefined && !isSame) {

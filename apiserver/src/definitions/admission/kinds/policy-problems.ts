@@ -3,6 +3,7 @@ import { type Fields, recordOf, recordsOf, textOf } from '../../../kubernetes/in
 import type { CelType } from '../../../model/index.ts'
 import { Findings } from '../../findings.ts'
 import { problemOfLabel } from '../../label.ts'
+import { inTurns } from '../../turns.ts'
 import { cel, compileExpression, type ExpressionScope, problemOfExpression } from '../cel-environment.ts'
 import { checkConditions } from './condition-problems.ts'
 import { checkDistinct, checkOneOf } from './lists.ts'
@@ -22,19 +23,23 @@ const reserved = new Set(
 )
 
 /** Finds what is wrong with a policy, as Kubernetes validates it. */
-export function findingsOfPolicy(spec: Fields, name: string): Findings {
+export async function findingsOfPolicy(spec: Fields, name: string): Promise<Findings> {
+  const found = new Findings()
+  await inTurns(checkPolicy(spec, name, found))
+  return found
+}
+
+function* checkPolicy(spec: Fields, name: string, found: Findings): Generator<void> {
   const { paramKind, matchConstraints } = spec
   const hasParams = paramKind !== undefined
-  const found = new Findings()
   checkOneOf(failurePolicies, textOf(spec.failurePolicy), 'spec.failurePolicy', found)
   if (hasParams) checkParamKind(recordOf(paramKind), 'spec.paramKind', found)
   if (matchConstraints === undefined) found.required('spec.matchConstraints')
   else checkConstraints(recordOf(matchConstraints), 'spec.matchConstraints', found)
-  checkConditions(spec.matchConditions, hasParams, 'spec.matchConditions', found)
-  const variables = readVariables(recordsOf(spec.variables), hasParams, found)
+  yield* checkConditions(spec.matchConditions, hasParams, 'spec.matchConditions', found)
+  const variables = yield* readVariables(recordsOf(spec.variables), hasParams, found)
   const scope = { hasParams, hasAuthorizer: true, ...(variables.size > 0 && { variables }) }
-  checkExpressions(spec, name, scope, found)
-  return found
+  yield* checkExpressions(spec, name, scope, found)
 }
 
 function checkConstraints(constraints: Fields, place: string, found: Findings): void {
@@ -43,13 +48,14 @@ function checkConstraints(constraints: Fields, place: string, found: Findings): 
 }
 
 /** Returns the types of the variables. A variable can use those before it. */
-function readVariables(
+function* readVariables(
   declared: readonly Fields[],
   hasParams: boolean,
   found: Findings,
-): ReadonlyMap<string, CelType> {
+): Generator<void, ReadonlyMap<string, CelType>> {
   const variables = new Map<string, CelType>()
   for (const [at, variable] of declared.entries()) {
+    yield
     const place = `spec.variables[${at}]`
     const [name, expression] = [textOf(variable.name), textOf(variable.expression)]
     if (name.trim() === '') found.required(`${place}.name`, 'name is not specified')
@@ -78,19 +84,28 @@ function typeOf(expression: string, scope: ExpressionScope): CelType | string {
   }
 }
 
-function checkExpressions(spec: Fields, name: string, scope: ExpressionScope, found: Findings): void {
+function* checkExpressions(
+  spec: Fields,
+  name: string,
+  scope: ExpressionScope,
+  found: Findings,
+): Generator<void> {
   const [validations, annotations] = [recordsOf(spec.validations), recordsOf(spec.auditAnnotations)]
   if (validations.length + annotations.length === 0)
     for (const field of ['validations', 'auditAnnotations'])
       found.required(`spec.${field}`, 'validations or auditAnnotations must contain at least one item')
-  for (const [at, validation] of validations.entries())
+  for (const [at, validation] of validations.entries()) {
+    yield
     checkValidation(validation, `spec.validations[${at}]`, scope, found)
+  }
   const { annotations: most } = policyLimits
   if (annotations.length > most)
     found.invalid('spec.auditAnnotations', `must not have more than ${most} auditAnnotations`)
   const place = (at: number) => `spec.auditAnnotations[${at}]`
-  for (const [at, annotation] of annotations.entries())
+  for (const [at, annotation] of annotations.entries()) {
+    yield
     checkAnnotation(annotation, name, place(at), scope, found)
+  }
   checkDistinct(
     annotations.map(({ key }) => textOf(key)),
     at => `${place(at)}.key`,

@@ -39,7 +39,9 @@ const columns = [
   ageColumn,
 ] as const
 
-const webhooksIn = (object: object) => recordOf(object).webhooks
+async function violationsOf(object: object, isMutating: boolean) {
+  return (await findingsOfWebhooks(recordOf(object).webhooks, isMutating)).violations
+}
 
 /** `MutatingWebhookConfiguration`: webhooks that may change objects before they are stored. */
 export const mutatingConfiguration: AdmissionKind = {
@@ -51,7 +53,7 @@ export const mutatingConfiguration: AdmissionKind = {
     schema: mutatingSchema,
   }),
   rules: {
-    ...admissionRules(mutatingShape, object => findingsOfWebhooks(webhooksIn(object), true).violations),
+    ...admissionRules(mutatingShape, object => violationsOf(object, true)),
     columns,
   },
   shape: mutatingShape,
@@ -67,7 +69,7 @@ export const validatingConfiguration: AdmissionKind = {
     schema: validatingSchema,
   }),
   rules: {
-    ...admissionRules(validatingShape, object => findingsOfWebhooks(webhooksIn(object), false).violations),
+    ...admissionRules(validatingShape, object => violationsOf(object, false)),
     columns,
   },
   shape: validatingShape,

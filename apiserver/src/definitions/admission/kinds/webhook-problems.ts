@@ -8,6 +8,7 @@ import {
   textsOf,
 } from '../../../kubernetes/index.ts'
 import { Findings } from '../../findings.ts'
+import { inTurns } from '../../turns.ts'
 import { checkClientConfig, checkReviewVersions, clientConfigOf } from '../../webhooks/index.ts'
 import { checkConditions } from './condition-problems.ts'
 import { checkDistinct, checkOneOf } from './lists.ts'
@@ -17,19 +18,30 @@ const sideEffects = ['None', 'NoneOnDryRun']
 const reinvocationPolicies = ['IfNeeded', 'Never']
 
 /** Finds what is wrong with the webhooks of a configuration, as Kubernetes validates them. */
-export function findingsOfWebhooks(value: unknown, isMutating: boolean): Findings {
-  const webhooks = recordsOf(value)
+export async function findingsOfWebhooks(value: unknown, isMutating: boolean): Promise<Findings> {
   const found = new Findings()
-  for (const [at, webhook] of webhooks.entries()) checkWebhook(webhook, `webhooks[${at}]`, isMutating, found)
+  await inTurns(checkWebhooks(recordsOf(value), isMutating, found))
+  return found
+}
+
+function* checkWebhooks(webhooks: readonly Fields[], isMutating: boolean, found: Findings): Generator<void> {
+  for (const [at, webhook] of webhooks.entries()) {
+    yield
+    yield* checkWebhook(webhook, `webhooks[${at}]`, isMutating, found)
+  }
   checkDistinct(
     webhooks.map(({ name }) => textOf(name)),
     at => `webhooks[${at}].name`,
     found,
   )
-  return found
 }
 
-function checkWebhook(webhook: Fields, place: string, isMutating: boolean, found: Findings): void {
+function* checkWebhook(
+  webhook: Fields,
+  place: string,
+  isMutating: boolean,
+  found: Findings,
+): Generator<void> {
   const { sideEffects: effects, timeoutSeconds } = webhook
   checkWebhookName(textOf(webhook.name), `${place}.name`, found)
   for (const [at, rule] of recordsOf(webhook.rules).entries()) checkRule(rule, `${place}.rules[${at}]`, found)
@@ -44,7 +56,7 @@ function checkWebhook(webhook: Fields, place: string, isMutating: boolean, found
   if (isMutating)
     checkOneOf(reinvocationPolicies, textOf(webhook.reinvocationPolicy), `${place}.reinvocationPolicy`, found)
   checkClientConfig(clientConfigOf(recordOf(webhook.clientConfig)), `${place}.clientConfig`, found)
-  checkConditions(webhook.matchConditions, false, `${place}.matchConditions`, found)
+  yield* checkConditions(webhook.matchConditions, false, `${place}.matchConditions`, found)
   checkReviewVersions(
     textsOf(webhook.admissionReviewVersions),
     `${place}.admissionReviewVersions`,

@@ -13,7 +13,8 @@ import {
   withSpec,
   withVersion,
 } from '../../../testing/test-definition.ts'
-import { inspectDefinition, validationDefaults } from './validate.ts'
+import { turnDefaults } from '../../turns.ts'
+import { inspectDefinition } from './validate.ts'
 
 describe('values of other types than Kubernetes has', () => {
   test.each<[string, Change, string[]]>([
@@ -98,7 +99,7 @@ describe('a large schema', () => {
     expect(await inspectDefinition(large, undefined, 'object', Object(clock))).toEqual([])
     isDone = true
     expect(now).toBeGreaterThan(5000)
-    expect(turns).toBeGreaterThan(now / (2 * validationDefaults.turnMs + 4))
+    expect(turns).toBeGreaterThan(now / (2 * turnDefaults.turnMs + 4))
   })
 
   test('that stays is not checked again', async () => {

@@ -1,8 +1,8 @@
-import { setImmediate } from 'node:timers/promises'
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { HookViolation } from '@setpoint/controller-runtime/api'
 import { type BareObject, deepEqual, formatPath, type Scope } from '../../../model/index.ts'
 import { Findings } from '../../findings.ts'
+import { inTurns } from '../../turns.ts'
 import { indexesAnnotation, parseIndexes } from '../indexes.ts'
 import { checkConversion } from './conversion.ts'
 import { type DefinitionSpec, readDefinition } from './definition.ts'
@@ -10,11 +10,6 @@ import { conversionLeniencyAfter, isEstablished, leniencyAfter, requiresSchemas 
 import { checkApproval, checkMetadataName, checkNames, checkSpecNames, checkUnchanged } from './names.ts'
 import { checkVersionSchema } from './version-schema.ts'
 import { checkStoredVersions, checkVersions, schemasOf, type VersionSchema } from './versions.ts'
-
-export const validationDefaults = Object.freeze({
-  /** Milliseconds of checks after which others have their turns of the event loop. */
-  turnMs: 10,
-})
 
 /**
  * Returns the violations of a definition, as a kube-apiserver finds them: with the same fields and reasons. Works in turns of the
@@ -29,12 +24,7 @@ export async function inspectDefinition(
   clock: Clock = systemClock,
 ): Promise<readonly HookViolation[]> {
   const found = new Findings()
-  let began = clock.monotonic()
-  for (const _step of check(object, previous, scope, found)) {
-    if (clock.monotonic() - began < validationDefaults.turnMs) continue
-    await setImmediate()
-    began = clock.monotonic()
-  }
+  await inTurns(check(object, previous, scope, found), clock)
   return found.violations
 }
 
