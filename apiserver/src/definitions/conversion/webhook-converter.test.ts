@@ -1,7 +1,7 @@
 import { silentLogger } from '@setpoint/controller-runtime/internal'
 import { expect, it } from 'vitest'
 import { arrayOf, fieldsOf, textOf } from '../../../../test/support/json.ts'
-import { type BareObject, ConversionNeeded, converting } from '../../model/index.ts'
+import { type BareObject, ConversionError, ConversionNeeded, converting } from '../../model/index.ts'
 import type { WebhookTarget } from '../webhooks/index.ts'
 import { ConversionMemory } from './conversion-memory.ts'
 import { converterDefaults, WebhookConverter } from './webhook-converter.ts'
@@ -22,10 +22,17 @@ interface Options {
   readonly memory?: ConversionMemory
   /** Waits for this before it responds. */
   readonly until?: Promise<void>
+  /** The number of requests after which it cannot be reached. */
+  readonly most?: number
 }
 
 /** A converter with a webhook that only changes the version. `requests` are the names in each request. */
-function converterWith({ refused = () => false, memory = new ConversionMemory(), until }: Options = {}) {
+function converterWith({
+  refused = () => false,
+  memory = new ConversionMemory(),
+  until,
+  most = Infinity,
+}: Options = {}) {
   const requests: string[][] = []
   const post = async (_target: WebhookTarget, body: unknown) => {
     const { request } = fieldsOf(body)
@@ -35,6 +42,7 @@ function converterWith({ refused = () => false, memory = new ConversionMemory(),
     requests.push(names)
     for (const { metadata } of all) expect(Object.values(fieldsOf(metadata))).not.toContain('')
     await until
+    if (requests.length > most) throw new Error('connection refused')
     const result = names.some(refused) ? { status: 'Failure', message: 'refused' } : { status: 'Success' }
     const convertedObjects = all.map(each => ({ ...each, apiVersion: desiredAPIVersion }))
     const review = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'ConversionReview' }
@@ -129,6 +137,25 @@ it('an object that is refused does not keep the others of a request from it', as
   })
   expect(failed.map(({ object }) => object.metadata.name)).toEqual(['o17'])
   expect(requests.length).toBeLessThan(20)
+})
+
+it('a webhook that fails in the middle makes the others fail, and no object becomes another', async () => {
+  const count = converterDefaults.objects + 1
+  for (let most = 0; most < 12; most++) {
+    const { converter, requests } = converterWith({ refused: name => name === 'o7', most })
+    const release = await converter.prepare(named(count))
+    for (const { object } of named(count)) {
+      try {
+        expect(converter.convert(object, to)).toEqual({ ...object, apiVersion: to })
+      } catch (error) {
+        expect(error).toBeInstanceOf(ConversionError)
+      }
+    }
+    const last = named(count).at(-1)?.object ?? object('none')
+    expect(() => converter.convert(last, to)).toThrow('connection refused')
+    release()
+    expect(requests.length).toBe(most + 1)
+  }
 })
 
 it('a webhook that refuses everything is not asked without end', async () => {

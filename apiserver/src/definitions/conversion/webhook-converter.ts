@@ -61,10 +61,10 @@ interface Pending extends Conversion {
   readonly bytes: number
 }
 
-/** The outcomes of a request, and whether another one may fare better if it has failed. */
 interface Outcomes {
   readonly all: ReadonlyMap<ConversionKey, Outcome>
-  readonly goesOn: boolean
+  /** The failure of a request, if further ones would fail as well. */
+  readonly endsWith?: Outcome | undefined
 }
 
 /** Converts by the webhook of a definition. */
@@ -107,8 +107,8 @@ export class WebhookConverter implements Converter {
         const settled = await unlessAborted(this.#askFor(left), signal)
         for (const { all } of settled) for (const [key, outcome] of all) settle(key, outcome)
         // The next request would fail as this one, perhaps after as long.
-        const [failure] = settled.find(({ goesOn }) => !goesOn)?.all.values() ?? []
-        if (failure !== undefined) for (const key of left.keys()) settle(key, failure)
+        const end = settled.find(({ endsWith }) => endsWith !== undefined)?.endsWith
+        if (end !== undefined) for (const key of left.keys()) settle(key, end)
       }
       return release
     } catch (error) {
@@ -149,14 +149,19 @@ export class WebhookConverter implements Converter {
   async #convertAll(batch: readonly Pending[], bound: { requests: number }): Promise<Outcomes> {
     bound.requests--
     try {
-      return { all: await this.#request(batch), goesOn: true }
+      return { all: await this.#request(batch) }
     } catch (error) {
       const isRefusal = error instanceof RefusedConversionError
       if (isRefusal && batch.length > 1 && bound.requests > 0) {
         const middle = batch.length >>> 1
         const first = await this.#convertAll(batch.slice(0, middle), bound)
-        const second = await this.#convertAll(batch.slice(middle), bound)
-        return { all: new Map([...first.all, ...second.all]), goesOn: first.goesOn && second.goesOn }
+        const rest = batch.slice(middle)
+        const { endsWith } = first
+        const second =
+          endsWith === undefined
+            ? await this.#convertAll(rest, bound)
+            : { all: new Map(rest.map(({ key }) => [key, endsWith])), endsWith }
+        return { all: new Map([...first.all, ...second.all]), endsWith: second.endsWith }
       }
       const { name } = this.#definition
       this.#parts.log.warn(
@@ -164,7 +169,8 @@ export class WebhookConverter implements Converter {
         'failed to convert objects',
       )
       const problem = `failed: ${errorMessage(error)}`
-      return { all: new Map(batch.map(each => [each.key, failed(each, problem)])), goesOn: isRefusal }
+      const all = new Map(batch.map(each => [each.key, failed(each, problem)]))
+      return { all, endsWith: isRefusal ? undefined : all.values().next().value }
     }
   }
 
