@@ -388,7 +388,6 @@ describe('a socket of many watches', () => {
     connection.uncork()
     await expect.poll(() => server.hub.size).toBe(20)
     isOver = true
-    // The first is handled as it arrives, perhaps in the same turn in which the second is due.
     // The first is handled as it arrives, perhaps in the turn in which the second is due.
     expect(turns).toHaveLength(20)
     expect(new Set(turns.slice(1)).size).toBe(19)

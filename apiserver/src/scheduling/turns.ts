@@ -59,7 +59,8 @@ export class Turns {
 
   readonly #beginBurst = () => {
     this.#burstBegan = this.#clock.monotonic()
-    this.#serve()
+    // Not here: the turn that a timer ends has room for a second piece.
+    setImmediate(this.#serve)
   }
 
   readonly #serve = () => {
