@@ -23,8 +23,11 @@ export function longestAllowedMs(): number {
 /** Requests that are measured together. Those of a batch with a longer turn are measured one by one. */
 const batchSize = 20
 
-/** Times that a request must be slow: it may be the first to need compiled code, or meet a garbage collection. */
-const attempts = 4
+/**
+ * Times that a request must be slow: it may be the first to need compiled code, or meet collections of garbage while other tests
+ * fill the caches of the processor.
+ */
+const attempts = 20
 
 /** Compilations and collections never take this long, so that one attempt is enough. */
 const certainMs = 1000
