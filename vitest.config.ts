@@ -21,7 +21,7 @@ const long = [
   'test/console-load.test.ts',
   'test/controllers{,-token}.test.ts',
   'test/create-plugin.test.ts',
-  'test/definitions-{building,deletion-race,footprint,kubernetes,operations,servers,under-load}.test.ts',
+  'test/definitions-{building,deletion-race,footprint,kubernetes,large,operations,servers,under-load}.test.ts',
   'test/docs{,-blocks,-site}.test.ts',
   'test/etcd-certificates.test.ts',
   'test/fairness.test.ts',

@@ -44,13 +44,13 @@ const boundedFormats = [
   'uuid',
 ]
 
-/**
- * Returns an ajv for the JSON Schemas of `toJsonSchema`. Its validators stop at the first error. With `collect` they
- * gather errors up to a bound: call these through `collectErrors`.
- */
-export function createCompiler(options: { collect: boolean }): Ajv {
+/** Which errors a validator finds: the first, some up to a bound (call it through `collectErrors`), or all. */
+export type ErrorsFound = 'first' | 'some' | 'all'
+
+/** Returns an ajv for the JSON Schemas of `toJsonSchema`. */
+export function createCompiler(errors: ErrorsFound): Ajv {
   const ajv = new Ajv({
-    allErrors: options.collect,
+    allErrors: errors !== 'first',
     messages: false,
     // Names such as `constructor` are ordinary fields.
     ownProperties: true,
@@ -76,7 +76,7 @@ export function createCompiler(options: { collect: boolean }): Ajv {
   ajv.addKeyword(listType)
   ajv.addKeyword(embeddedMetadata)
   ajv.addKeyword(pattern)
-  if (options.collect) ajv.addKeyword(errorBudgetKeyword)
+  if (errors === 'some') ajv.addKeyword(errorBudgetKeyword)
   return ajv
 }
 

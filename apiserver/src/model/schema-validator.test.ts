@@ -529,6 +529,30 @@ describe('unknown fields', () => {
   })
 })
 
+describe('a schema', () => {
+  it('of 3,000 fields in one object is checked like a small one', () => {
+    const names = Array.from({ length: 3000 }, (_, n) => `f${n}`)
+    const spec: Schema = {
+      type: 'object',
+      properties: Object.fromEntries(names.map(name => [name, { type: 'string' }])),
+    }
+    expect(told(spec, { f0: 'a', f2999: 'b' })).toEqual([])
+    expect(told(spec, { f0: 1, f2999: 2 })).toEqual([
+      'spec.f0 FieldValueTypeInvalid: must be a string, is 1',
+      'spec.f2999 FieldValueTypeInvalid: must be a string, is 2',
+    ])
+  })
+
+  it('of too many alternatives refuses objects in words', () => {
+    const spec: Schema = {
+      oneOf: Array.from({ length: 20_000 }, (_, n) => ({ type: 'string', minLength: n })),
+    }
+    expect(told(spec, 'a')).toEqual([
+      ' FieldValueInvalid: cannot be checked: the schema of the kind combines too many schemas in one place',
+    ])
+  })
+})
+
 describe('a violation that was stored before', () => {
   const { validate } = compileSchemas({
     spec: {

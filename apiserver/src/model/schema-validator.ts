@@ -5,6 +5,7 @@ import { formatPath } from './field-path.ts'
 import { cloneJson, type JsonObject } from './json-value.ts'
 import { withKubernetesFormats } from './kubernetes-schema.ts'
 import type { ObjectRules, SchemaSubject } from './object-rules.ts'
+import { Pattern } from './pattern.ts'
 import { compileRules } from './rule-loader.ts'
 import { collectErrors, createCompiler, PatternStepsError, runCheck } from './schema-compiler.ts'
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
@@ -13,6 +14,7 @@ import { SchemaError } from './schema-error.ts'
 import { findUnknownFields, prunedFields, withoutFields, withoutUnknownFields } from './unknown-fields.ts'
 import {
   showType,
+  tooComplex,
   tooManySteps,
   tooManyViolations,
   type Violation,
@@ -88,14 +90,17 @@ export function compileSchemas(
   // The unknown fields of a whole object are found together.
   const knows = (field: string) => whole !== undefined || Object.hasOwn(schema, field)
   let check: ValidateFunction | undefined
+  // Trying to compile it again takes seconds.
+  let isTooComplex = false
   // Compiled at the first violation.
   let collect: ValidateFunction | undefined
   const defaulted = Object.entries(schema).flatMap(([field, part]) => [
     ...schemasWithDefault(part, `schema.${field}`),
   ])
   const rules = withModelErrors(() => compileRules(schema, isSensitive, whole))
-  if (defaulted.length > 0) {
-    const compiler = createCompiler({ collect: false })
+  // Those of a definition were checked when it was stored.
+  if (defaulted.length > 0 && whole === undefined) {
+    const compiler = createCompiler('first')
     for (const [place, part] of defaulted) checkDefault(compiler, place, part)
   }
   return {
@@ -104,11 +109,12 @@ export function compileSchemas(
       whole && ((violations, next, previous) => changedViolations(whole, violations, next, previous)),
     rules,
     validate(object) {
+      if (isTooComplex) return [tooComplex]
       try {
         // A compiler keeps all that it has compiled, so each kind has its own, and both go together.
-        check ??= createCompiler({ collect: false }).compile(draft7)
+        check ??= compileCheck(draft7)
         if (runCheck(check, object)) return []
-        collect ??= createCompiler({ collect: true }).compile(draft7)
+        collect ??= createCompiler('some').compile(draft7)
         const { errors, complete } = collectErrors(collect, object)
         const violations =
           whole === undefined
@@ -116,8 +122,10 @@ export function compileSchemas(
             : violationsAsKubernetes(errors, object)
         return complete ? violations : [...violations, tooManyViolations]
       } catch (error) {
-        if (!(error instanceof PatternStepsError)) throw error
-        return [tooManySteps(error, object)]
+        if (error instanceof PatternStepsError) return [tooManySteps(error, object)]
+        if (!(error instanceof RangeError)) throw error
+        isTooComplex = true
+        return [tooComplex]
       }
     },
     applyDefaults(object) {
@@ -154,6 +162,25 @@ export function compileSchemas(
         : withoutFields(object, prunedFields(root, object, Number.POSITIVE_INFINITY))
     },
   }
+}
+
+/** Schemas in a schema whose validator need not stop at the first error. */
+const manySchemas = 500
+
+/**
+ * Returns a check. What stops at the first error is nested after each field, which V8 reads slowly, and from about 1,500 levels on
+ * not at all.
+ * @throws RangeError for a schema that V8 cannot read either way
+ */
+function compileCheck(draft7: JsonObject): ValidateFunction {
+  return createCompiler(countObjects(draft7) > manySchemas ? 'all' : 'first').compile(draft7)
+}
+
+function countObjects(value: unknown): number {
+  if (typeof value !== 'object' || value === null || value instanceof Pattern) return 0
+  let count = 1
+  for (const part of Object.values(value)) count += countObjects(part)
+  return count
 }
 
 /** Returns the JSON Schema of objects that are described field by field. */

@@ -27,6 +27,14 @@ export const tooManyViolations: Violation = Object.freeze({
   message: 'there are more violations than were counted',
 })
 
+/** The only violation of an object whose schema combines more schemas in one place than V8 can read as one function. */
+export const tooComplex: Violation = Object.freeze({
+  field: '',
+  path: [],
+  reason: 'FieldValueInvalid',
+  message: 'cannot be checked: the schema of the kind combines too many schemas in one place',
+})
+
 /** Returns the only violation of an object that was not checked to its end. It is excused only if nothing changes. */
 export function tooManySteps({ instancePath, pattern }: PatternStepsError, object: unknown): Violation {
   return {

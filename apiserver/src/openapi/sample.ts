@@ -97,7 +97,7 @@ function sampleList(schema: JsonObject): unknown[] | undefined {
 
 function sampleObject(schema: JsonObject): JsonObject | undefined {
   const properties = isRecord(schema.properties) ? schema.properties : {}
-  const required = Array.isArray(schema.required) ? schema.required.map(String) : []
+  const required = new Set(Array.isArray(schema.required) ? schema.required.map(String) : [])
   const result: JsonObject = {}
   const others = isRecord(schema.additionalProperties) ? schema.additionalProperties : {}
   for (const name of required) {
@@ -106,14 +106,16 @@ function sampleObject(schema: JsonObject): JsonObject | undefined {
     setOwn(result, name, value)
   }
   const max = numberOf(schema.maxProperties) ?? Infinity
+  let count = required.size
   for (const [name, property] of Object.entries(properties)) {
-    if (Object.keys(result).length >= max) break
-    if (required.includes(name) || !isRecord(property)) continue
+    if (count >= max) break
+    if (required.has(name) || !isRecord(property)) continue
     const value = sampleOf(property)
     // An empty list or object says nothing.
-    if (value !== undefined && !isEmpty(value)) setOwn(result, name, value)
+    if (value === undefined || isEmpty(value)) continue
+    setOwn(result, name, value)
+    count++
   }
-  const count = Object.keys(result).length
   return count >= (numberOf(schema.minProperties) ?? 0) && count <= max ? result : undefined
 }
 
