@@ -96,6 +96,7 @@ describe('a rule', () => {
 
   it.each([
     ['cannot be evaluated', '"a".substring(9)'],
+    ['uses oldSelf and its rule does not', '"was " + string(oldSelf.min)'],
     ['is empty', '" "'],
     ['has several lines', '"a\\nb"'],
   ])('falls back to the message if the message expression %s', (_, messageExpression) => {

@@ -144,8 +144,6 @@ function compileRule(spec: RuleSpec, type: CelType, place: string, uncorrelated:
     spec.messageExpression === undefined
       ? undefined
       : compileExpression(spec.messageExpression, variables, `${place}.messageExpression`, { kind: 'string' })
-  if (message?.uses.has('oldSelf') && !usesOldSelf)
-    throw new SchemaError(`${place}.messageExpression uses oldSelf, but its rule does not`)
   return { ...spec, program, message, usesOldSelf }
 }
 
@@ -247,6 +245,7 @@ class Evaluation {
     return { message: text ?? standing, hasValue: true }
   }
 
+  /** As in Kubernetes, a message that cannot be evaluated, say because it uses `oldSelf` and its rule does not, is left out. */
   #messageOf(
     program: Program | undefined,
     variables: Readonly<Record<string, CelValue | undefined>>,
