@@ -188,6 +188,11 @@ describe.each(stores)('a webhook that', store => {
     expect(refusalOf(await api().get(v1beta1.path), 500).message).toContain('bad as it is')
     expect((await v1beta1.read('good')).spec).toEqual({ colour: 'good' })
     refusalOf(await api().get(v1beta1.at('bad')), 500)
+    const { text } = await api().get('/metrics')
+    for (const result of ['success', 'failure'])
+      expect(text).toMatch(
+        new RegExp(`^apiserver_conversion_webhook_duration_seconds_count\\{result="${result}"\\} [1-9]`, 'm'),
+      )
     objectOf(await api().mergePatch(v1.at('bad'), { spec: { color: 'better' } }))
     expect((await v1beta1.list()).names.toSorted()).toEqual(['bad', 'fine', 'good'])
   })

@@ -7,6 +7,7 @@ import { SigningKeys } from '../kubernetes/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import {
   AdmissionMetrics,
+  countConversions,
   describeAudit,
   describeLog,
   describeProgram,
@@ -123,6 +124,7 @@ export async function startServer(
     })
   const metrics = new Metrics({ models, follower, hub, consistency, signingKeys })
   rooms.admission.observe(new AdmissionMetrics(metrics.registry))
+  rooms.definitions.observe(countConversions(metrics.registry))
   describeLog(metrics.registry, losses)
   describeQueues(metrics.registry, queues)
   describeSpace(metrics.registry, space)

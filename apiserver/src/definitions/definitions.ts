@@ -8,7 +8,12 @@ import { ModelConflictError, type ModelRegistry, type ServedModel } from '../mod
 import { type Registry, ScopeChangedError, serviceWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
-import { ConversionMemory, type ConverterParts, converterOf } from './conversion/index.ts'
+import {
+  ConversionMemory,
+  type ConversionObserver,
+  type ConverterParts,
+  converterOf,
+} from './conversion/index.ts'
 import { readIndexes } from './defined-indexes.ts'
 import { DefinedKindRunner } from './defined-kind-runner.ts'
 import { definedModel, withoutRules } from './defined-model.ts'
@@ -93,12 +98,18 @@ export class Definitions {
   readonly #claimsOf = new WeakMap<Entry, NameClaims>()
   readonly #stopped = new AbortController()
   readonly #memory = new ConversionMemory()
+  #observer: ConversionObserver | undefined
   #cache: ModelCache | undefined
 
   constructor(parts: DefinitionsParts) {
     this.kind = parts.kind
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
+  }
+
+  /** Tells `observer` of each request to a webhook for conversion from now on. */
+  observe(observer: ConversionObserver): void {
+    this.#observer = observer
   }
 
   /** Follows the definitions until the signal is aborted. Resolves when those that exist are served, or cannot be. */
@@ -297,7 +308,8 @@ export class Definitions {
       const form = hashOf([uid, group, accepted, versions, isNamespaced, conversion, indexes])
       if (runner.serves(form)) return undefined
       const { webhooks, log } = this.#parts
-      const converter = converterOf(definition, { ...webhooks, memory: this.#memory, log })
+      const observe: ConversionObserver = (...call) => this.#observer?.(...call)
+      const converter = converterOf(definition, { ...webhooks, memory: this.#memory, log, observe })
       entered.compiling = definedModel(definition, accepted, indexes, converter)
       await runner.serve(form, await entered.compiling, isEstablished)
       return undefined

@@ -7,6 +7,7 @@
 export * from './admission-metrics.ts'
 export * from './audit-metrics.ts'
 export * from './authentication-metrics.ts'
+export * from './conversion-metrics.ts'
 export * from './fairness-metrics.ts'
 export * from './log-metrics.ts'
 export * from './metrics.ts'

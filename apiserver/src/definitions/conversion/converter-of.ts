@@ -5,7 +5,7 @@ import type { Converter } from '../../model/index.ts'
 import type { StoredDefinition } from '../stored-definition.ts'
 import { readTarget, type WebhookClient, type WebhookServices } from '../webhooks/index.ts'
 import type { ConversionMemory } from './conversion-memory.ts'
-import { WebhookConverter } from './webhook-converter.ts'
+import { type ConversionObserver, WebhookConverter } from './webhook-converter.ts'
 
 /** What the converters of all definitions share. */
 export interface ConverterParts {
@@ -13,6 +13,7 @@ export interface ConverterParts {
   readonly services: WebhookServices
   readonly memory: ConversionMemory
   readonly log: Logger
+  readonly observe: ConversionObserver
 }
 
 /** Returns the converter of a definition; undefined for the strategy None. */

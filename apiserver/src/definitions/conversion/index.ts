@@ -7,3 +7,4 @@
  */
 export { ConversionMemory } from './conversion-memory.ts'
 export { type ConverterParts, converterOf } from './converter-of.ts'
+export type { ConversionObserver } from './webhook-converter.ts'

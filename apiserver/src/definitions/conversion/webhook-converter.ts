@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Logger } from '@setpoint/controller-runtime'
+import { type Clock, type Logger, systemClock } from '@setpoint/controller-runtime'
 import { errorMessage } from '@setpoint/controller-runtime/api'
 import { unlessAborted } from '@setpoint/controller-runtime/internal'
 import {
@@ -49,10 +49,15 @@ export interface ConversionTarget {
   readonly reviewVersions: readonly string[]
 }
 
+/** Told of each request to a webhook. */
+export type ConversionObserver = (seconds: number, succeeded: boolean) => void
+
 interface ConverterParts {
   readonly client: Pick<WebhookClient, 'post'>
   readonly memory: ConversionMemory
   readonly log: Logger
+  readonly observe?: ConversionObserver
+  readonly clock?: Clock
 }
 
 interface Pending extends Conversion {
@@ -148,9 +153,15 @@ export class WebhookConverter implements Converter {
   /** If the webhook refuses several objects, asks for each half, so that one object does not keep the others from it. */
   async #convertAll(batch: readonly Pending[], bound: { requests: number }): Promise<Outcomes> {
     bound.requests--
+    const { log, observe, clock = systemClock } = this.#parts
+    const since = clock.monotonic()
+    const called = (succeeded: boolean) => observe?.((clock.monotonic() - since) / 1000, succeeded)
     try {
-      return { all: await this.#request(batch) }
+      const all = await this.#request(batch)
+      called(true)
+      return { all }
     } catch (error) {
+      called(false)
       const isRefusal = error instanceof RefusedConversionError
       if (isRefusal && batch.length > 1 && bound.requests > 0) {
         const middle = batch.length >>> 1
@@ -164,10 +175,7 @@ export class WebhookConverter implements Converter {
         return { all: new Map([...first.all, ...second.all]), endsWith: second.endsWith }
       }
       const { name } = this.#definition
-      this.#parts.log.warn(
-        { definition: name, objects: batch.length, err: error },
-        'failed to convert objects',
-      )
+      log.warn({ definition: name, objects: batch.length, err: error }, 'failed to convert objects')
       const problem = `failed: ${errorMessage(error)}`
       const all = new Map(batch.map(each => [each.key, failed(each, problem)]))
       return { all, endsWith: isRefusal ? undefined : all.values().next().value }
