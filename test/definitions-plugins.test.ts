@@ -83,13 +83,16 @@ describe('a plugin that ships a definition', () => {
     'resources/extensions/b-definition.yaml': JSON.stringify(pumps),
   }
 
-  it('has its kind, its objects and its controller when it has started, without a problem', async () => {
+  it('has its kind, its objects and its controller when it has started, and no problem is left', async () => {
     const server = await start({ plugins: [await waterPlugin(shipped)] })
     const api = new Api(server.url)
     const objects = objectsOf(api, pumps, { namespace: 'default' })
     await eventually(async () => expect((await objects.read('shipped')).status).toEqual({ doubled: 6 }))
-    const state = (await pluginStates(api)).get('water')
-    expect([state?.phase, state?.problems]).toEqual(['Started', '[]'])
+    // Until its definition is established, the controller waits for its kind and says so.
+    await eventually(async () => {
+      const state = (await pluginStates(api)).get('water')
+      expect([state?.phase, state?.problems]).toEqual(['Started', '[]'])
+    })
     expect(server.stderr()).not.toContain('a shipped object has a problem')
     await server.restart()
     await eventually(async () => expect((await objects.read('shipped')).status).toEqual({ doubled: 6 }))
