@@ -1,9 +1,15 @@
-import { readFile, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
+import { writeFile } from 'node:fs/promises'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Api } from './support/api.ts'
-import { ConsolePage, gadget, gadgets, openBrowser, shopPlugin } from './support/console-browser.ts'
+import {
+  ConsolePage,
+  findingsOfAxe,
+  gadget,
+  gadgets,
+  openBrowser,
+  shopPlugin,
+} from './support/console-browser.ts'
 import { type RunningServer, startSharedServer } from './support/server.ts'
 import { Users } from './support/users.ts'
 
@@ -137,7 +143,7 @@ describe.each(['light', 'dark'] as const)('in %s', colorScheme => {
     await page.page.getByRole('heading', { level: 1 }).waitFor()
     await expect.poll(() => page.status('Connection')).toBe('Live')
     if (path.endsWith('#yaml')) await page.editor().waitFor()
-    expect(await findings(page)).toEqual([])
+    expect(await findingsOfAxe(page)).toEqual([])
     expect(page.errors).toEqual([])
   })
 
@@ -148,10 +154,10 @@ describe.each(['light', 'dark'] as const)('in %s', colorScheme => {
     })
     await page.button('Create').click()
     await page.dialog('Create Gadget').getByRole('textbox', { name: 'YAML' }).waitFor()
-    expect(await findings(page)).toEqual([])
+    expect(await findingsOfAxe(page)).toEqual([])
     const stranger = await ConsolePage.open(browser, server.url, '', { colorScheme })
     await stranger.page.getByRole('form', { name: 'Sign in' }).waitFor()
-    expect(await findings(stranger)).toEqual([])
+    expect(await findingsOfAxe(stranger)).toEqual([])
   })
 })
 
@@ -179,15 +185,3 @@ it('the whole console can be used with the keyboard', async () => {
   await expect.poll(() => page.dialog(/^Delete/).count()).toBe(0)
   expect(await page.page.evaluate('document.activeElement.textContent')).toBe('Delete')
 })
-
-async function findings({ page }: ConsolePage): Promise<string[]> {
-  // In a world of its own, since the page's policy allows no other code.
-  await page.evaluate(await axe)
-  const found: unknown = await page.evaluate(
-    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
-      .then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 200)).join(' | ')))`,
-  )
-  return Array.isArray(found) ? found.map(String) : [String(found)]
-}
-
-const axe = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')

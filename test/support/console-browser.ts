@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
 import { findChromium } from '../../scripts/chromium.mjs'
@@ -126,3 +128,16 @@ export function gadget(name: string, spec: Readonly<Record<string, unknown>> = {
     spec: { email: `${name}@example.com`, ...spec },
   }
 }
+
+/** Returns what axe-core finds in the page. */
+export async function findingsOfAxe({ page }: ConsolePage): Promise<string[]> {
+  // In a world of its own, since the page's policy allows no other code.
+  await page.evaluate(await axe)
+  const found: unknown = await page.evaluate(
+    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
+      .then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 200)).join(' | ')))`,
+  )
+  return Array.isArray(found) ? found.map(String) : [String(found)]
+}
+
+const axe = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')

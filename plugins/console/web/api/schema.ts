@@ -99,3 +99,17 @@ export function resolved(schema: unknown, document: Fields): Fields {
   }
   return found
 }
+
+/** Follows the names of fields; '-' is an element of a list. */
+export function schemaAt(schema: Fields, document: Fields, path: readonly string[]): Fields {
+  let at = resolved(schema, document)
+  for (const name of path) {
+    const { properties, items, additionalProperties } = at
+    if (name === '-') at = resolved(items, document)
+    else {
+      const property = fieldsOf(properties)[name]
+      at = resolved(property ?? (isFields(additionalProperties) ? additionalProperties : {}), document)
+    }
+  }
+  return at
+}

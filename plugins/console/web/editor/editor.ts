@@ -1,7 +1,14 @@
 import { autocompletion, completionKeymap } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands'
 import { yaml } from '@codemirror/lang-yaml'
-import { foldGutter, foldKeymap, HighlightStyle, indentUnit, syntaxHighlighting } from '@codemirror/language'
+import {
+  foldGutter,
+  foldKeymap,
+  HighlightStyle,
+  indentUnit,
+  syntaxHighlighting,
+  syntaxTree,
+} from '@codemirror/language'
 import { type Diagnostic, lintGutter, setDiagnostics } from '@codemirror/lint'
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search'
 import { EditorState } from '@codemirror/state'
@@ -37,6 +44,8 @@ export interface EditorOptions {
 
 export interface Editor {
   text(): string
+  /** Whether the text has comments, which no object can keep. */
+  hasComments(): boolean
   set(text: string): void
   mark(problems: readonly LineProblem[]): void
   focus(): void
@@ -157,6 +166,15 @@ export function openEditor({
   })
   return {
     text: () => view.state.doc.toString(),
+    hasComments() {
+      let found = false
+      syntaxTree(view.state).iterate({
+        enter({ name }) {
+          found ||= name === 'Comment'
+        },
+      })
+      return found
+    },
     set(next) {
       if (next === view.state.doc.toString()) return
       isSetting = true

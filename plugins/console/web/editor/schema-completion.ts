@@ -1,6 +1,6 @@
 import type { Completion, CompletionContext, CompletionResult } from '@codemirror/autocomplete'
-import { type Fields, fieldsOf, isFields, listOf, textOf, textsOf } from '../api/json.ts'
-import { type KindSchema, resolved } from '../api/schema.ts'
+import { type Fields, fieldsOf, listOf, textOf, textsOf } from '../api/json.ts'
+import { type KindSchema, resolved, schemaAt } from '../api/schema.ts'
 import { pathAtLine } from './yaml-path.ts'
 
 /** Completes the names of fields and the values that the schema of the kind allows. */
@@ -25,20 +25,6 @@ export function schemaCompletion({ schema, document }: KindSchema) {
       ? null
       : { from: pos - (name[2]?.length ?? 0), options, validFor: /^[\w.$/-]*$/ }
   }
-}
-
-/** Follows the names of fields; the elements of a list have the schema of its items. */
-function schemaAt(schema: Fields, document: Fields, path: readonly string[]): Fields {
-  let at = resolved(schema, document)
-  for (const name of path) {
-    const { properties, items, additionalProperties } = at
-    if (name === '-') at = resolved(items, document)
-    else {
-      const property = fieldsOf(properties)[name]
-      at = resolved(property ?? (isFields(additionalProperties) ? additionalProperties : {}), document)
-    }
-  }
-  return at
 }
 
 function namesOf(schema: Fields, document: Fields): Completion[] {

@@ -23,7 +23,8 @@ export function templateOf(
 /** Deeper fields are left to the person. */
 const maxDepth = 6
 
-function startOf(schema: Fields, document: Fields, sample: unknown, depth: number): unknown {
+/** Returns what a value of a schema begins with. @param sample an example of it */
+export function startOf(schema: Fields, document: Fields, sample: unknown, depth: number): unknown {
   if (schema.default !== undefined) return schema.default
   if (Array.isArray(schema.enum)) return schema.enum[0]
   if (schema.type === 'object' || isFields(schema.properties)) {

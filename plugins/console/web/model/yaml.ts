@@ -124,7 +124,7 @@ export function mergedYaml(value: unknown): string {
       const side = (part: unknown) => {
         const name = conflict.path.at(-1)
         if (part === undefined || name === undefined) return []
-        return toYaml({ [name]: part })
+        return toYaml(name === '-' ? [part] : { [name]: part })
           .trimEnd()
           .split('\n')
           .map(each => `${found[1]}${each}`)

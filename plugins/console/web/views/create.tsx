@@ -6,8 +6,12 @@ import type { KindSchema } from '../api/schema.ts'
 import { tell } from '../app-state.ts'
 import { go } from '../route.ts'
 import { Dialog } from './dialog.tsx'
+import { ObjectEditor, type Way } from './object-editor.tsx'
 import { Problem } from './problem.tsx'
-import { type EditorHandle, YamlEditor } from './yaml-editor.tsx'
+import type { EditorHandle } from './yaml-editor.tsx'
+
+/** How the person creates objects, until the page is loaded again. */
+let lastWay: Way = 'yaml'
 
 /** Asks for a new object, beginning with what its schema requires and presets. */
 export function CreateDialog({
@@ -24,6 +28,7 @@ export function CreateDialog({
   const editor = useRef<EditorHandle | undefined>(undefined)
   const [error, setError] = useState<unknown>()
   const [isBusy, setBusy] = useState(false)
+  const [way, setWay] = useState(lastWay)
   const [initial, setInitial] = useState<string>()
   useEffect(() => {
     void import('../model/template.ts').then(({ templateOf }) =>
@@ -63,7 +68,19 @@ export function CreateDialog({
       {initial === undefined ? (
         <p class="quiet">Loading the editor…</p>
       ) : (
-        <YamlEditor label="YAML" initial={initial} schema={schema} handle={editor} focuses submit={create} />
+        <ObjectEditor
+          way={way}
+          setWay={next => {
+            lastWay = next
+            setWay(next)
+          }}
+          isNew
+          initial={initial}
+          schema={schema}
+          handle={editor}
+          focuses
+          submit={() => void create()}
+        />
       )}
       <div class="actions">
         <button type="button" class="main" disabled={isBusy || initial === undefined} onClick={create}>

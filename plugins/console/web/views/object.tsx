@@ -40,7 +40,9 @@ export function ObjectPage({ place, world }: { place: ObjectPlace; world: World 
     { id: 'history', title: 'History' },
     ...(extension?.tabs ?? []).map((each, at) => ({ id: `plugin-${at}`, title: each.name })),
   ]
-  const current = tabs.some(({ id }) => id === tab) ? tab : 'overview'
+  // The form is a way to edit what the YAML has.
+  const wanted = tab === 'form' ? 'yaml' : tab
+  const current = tabs.some(({ id }) => id === wanted) ? wanted : 'overview'
   const ofPlugin = extension?.tabs?.[Number(current.replace('plugin-', ''))]
   return (
     <div class="object">
@@ -54,6 +56,11 @@ export function ObjectPage({ place, world }: { place: ObjectPlace; world: World 
         </h1>
         <div class="title-end">
           <CopyAs place={place} />
+          {mayUpdate && state.is === 'there' && (
+            <button type="button" onClick={() => open('form')}>
+              Edit
+            </button>
+          )}
           {mayDelete && state.is === 'there' && (
             <button type="button" class="danger" onClick={() => setDeleting(true)}>
               Delete
@@ -87,6 +94,8 @@ export function ObjectPage({ place, world }: { place: ObjectPlace; world: World 
                 path={path}
                 schema={schema}
                 mayUpdate={mayUpdate && state.is === 'there'}
+                way={tab === 'form' ? 'form' : 'yaml'}
+                setWay={open}
               />
             )}
             {current === 'events' && <Events object={object} kind={kind} world={world} />}

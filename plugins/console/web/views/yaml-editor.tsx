@@ -35,6 +35,7 @@ export function YamlEditor({
   const calls = useRef({ changed, submit })
   calls.current = { changed, submit }
   const [failure, setFailure] = useState('')
+  const [hasComments, setHasComments] = useState(false)
   useEffect(() => {
     let editor: Editor | undefined
     let isGone = false
@@ -47,14 +48,21 @@ export function YamlEditor({
           text: initial,
           schema,
           isReadOnly,
-          changed: () => calls.current.changed(),
+          changed() {
+            setHasComments(opened.hasComments())
+            calls.current.changed()
+          },
           submit: () => calls.current.submit(),
         })
         editor = opened
+        setHasComments(opened.hasComments())
         if (focuses) opened.focus()
         handle.current = {
           text: opened.text,
-          set: opened.set,
+          set(text) {
+            opened.set(text)
+            setHasComments(opened.hasComments())
+          },
           mark: error =>
             opened.mark(problemsOf(error, field => lineOfField(opened.text().split('\n'), field))),
         }
@@ -73,7 +81,14 @@ export function YamlEditor({
         The editor could not be loaded: {failure}
       </div>
     )
-  return <div ref={parent} class="editor" />
+  return (
+    <>
+      <div ref={parent} class="editor" />
+      {hasComments && (
+        <p class="quiet beside">Comments are not kept: the server stores objects, not their text.</p>
+      )}
+    </>
+  )
 }
 
 function problemsOf(error: unknown, lineOf: (field: string) => number): LineProblem[] {

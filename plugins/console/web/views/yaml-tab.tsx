@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { apiVersionOf, type Kind } from '../api/discovery.ts'
 import { ApiFailure, get, request } from '../api/http.ts'
-import { type ApiObject, type Fields, fieldsOf, isNewer, objectOf } from '../api/json.ts'
-import type { KindSchema } from '../api/schema.ts'
+import { type ApiObject, type Fields, fieldsOf, isNewer, objectOf, textsOf } from '../api/json.ts'
+import { type KindSchema, schemaAt } from '../api/schema.ts'
 import { tell } from '../app-state.ts'
 import type { LiveObject } from '../model/live-object.ts'
-import { isEqual, mergeChanges } from '../model/merge.ts'
+import { isEqual, type ListType, mergeChanges } from '../model/merge.ts'
 import {
   type ConflictMarks,
   conflictsIn,
@@ -15,22 +15,27 @@ import {
   mergedYaml,
   toYaml,
 } from '../model/yaml.ts'
+import { ObjectEditor, type Way } from './object-editor.tsx'
 import { Problem } from './problem.tsx'
-import { type EditorHandle, YamlEditor } from './yaml-editor.tsx'
+import type { EditorHandle } from './yaml-editor.tsx'
 
-/** The object as text. What others change meanwhile is shown, and merged when the person says so. */
+/** The object as text, or as a form. What others change meanwhile is shown, and merged when the person says so. */
 export function YamlTab({
   live,
   kind,
   path,
   schema,
   mayUpdate,
+  way,
+  setWay,
 }: {
   live: LiveObject
   kind: Kind
   path: string
   schema: KindSchema | undefined
   mayUpdate: boolean
+  way: Way
+  setWay: (way: Way) => void
 }) {
   const state = live.state.value
   const newest = 'object' in state ? state.object : undefined
@@ -117,7 +122,13 @@ export function YamlTab({
     attempt(async content => {
       const theirs = await readNewest()
       const from = base.current ?? theirs
-      const { value, conflicts } = mergeChanges(contentOf(from), withoutVersion(content), contentOf(theirs))
+      const { value, conflicts } = mergeChanges(
+        contentOf(from),
+        withoutVersion(content),
+        contentOf(theirs),
+        path =>
+          schema === undefined ? 'atomic' : listTypeOf(schemaAt(schema.schema, schema.document, path)),
+      )
       base.current = theirs
       setConflict(false)
       setDirty(true)
@@ -194,9 +205,10 @@ export function YamlTab({
           <span class="quiet">The status is on the overview: only its controller writes it.</span>
         )}
       </div>
-      <YamlEditor
+      <ObjectEditor
         key={mayUpdate ? 'edit' : 'read'}
-        label="YAML"
+        way={way}
+        setWay={setWay}
         initial={editor.current?.text() ?? toYaml(contentOf(newest))}
         schema={schema}
         handle={editor}
@@ -219,4 +231,11 @@ function withVersion(content: Fields, version: string | undefined): Fields {
 function withoutVersion(content: Fields): Fields {
   const { version: _, resourceVersion: __, ...metadata } = fieldsOf(content.metadata)
   return { ...content, metadata }
+}
+
+/** Reads how Kubernetes merges a list. */
+function listTypeOf(schema: Fields): ListType {
+  const type = schema['x-kubernetes-list-type']
+  if (type === 'map') return { keys: textsOf(schema['x-kubernetes-list-map-keys']) }
+  return type === 'set' ? 'set' : 'atomic'
 }
