@@ -30,22 +30,39 @@ export const chartedMetrics: readonly ChartedMetric[] = [
   },
 ]
 
-/** Samples that are kept: ten minutes. */
+/** A value of a metric. */
+export interface Sample {
+  readonly name: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: number
+}
+
+/** Reads the text of /metrics. */
+export function samplesOf(text: string): Sample[] {
+  return text.split('\n').flatMap(line => {
+    const [, name = '', labels = '', value = ''] = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? []
+    if (name === '') return []
+    const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(
+      ([, key = '', each = '']) => [key, each] as const,
+    )
+    return [{ name, labels: Object.fromEntries(pairs), value: Number(value) }]
+  })
+}
+
+/** Readings that are kept: ten minutes. */
 const kept = 120
 
-/** What scrapes of /metrics have shown. */
-export class Samples {
+/** What the readings of one server have shown. */
+export class Readings {
   readonly times: number[] = []
+  latest: readonly Sample[] = []
   readonly #sums: number[][] = chartedMetrics.map(() => [])
 
-  add(time: number, text: string): void {
-    const sums = chartedMetrics.map(() => 0)
-    for (const line of text.split('\n')) {
-      if (line.startsWith('#')) continue
-      const [, name = '', value = ''] = /^([\w:]+)(?:\{.*\})? (\S+)/.exec(line) ?? []
-      const at = chartedMetrics.findIndex(({ names }) => names.includes(name))
-      if (at >= 0) sums[at] = (sums[at] ?? 0) + Number(value)
-    }
+  add(time: number, samples: readonly Sample[]): void {
+    this.latest = samples
+    const sums = chartedMetrics.map(({ names }) =>
+      samples.reduce((sum, { name, value }) => (names.includes(name) ? sum + value : sum), 0),
+    )
     this.times.push(time)
     for (const [at, sum] of sums.entries()) this.#sums[at]?.push(sum)
     if (this.times.length <= kept) return

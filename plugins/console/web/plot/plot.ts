@@ -5,6 +5,10 @@ export interface Line {
   readonly unit?: string
 }
 
+function timeOf(seconds: number): string {
+  return new Date(seconds * 1_000).toTimeString().slice(0, 8)
+}
+
 /** Draws lines over time, as wide as the element is. */
 export function plot(element: HTMLElement, lines: readonly Line[], height = 180) {
   const colours = ['--accent', '--bad', '--good', '--busy']
@@ -27,9 +31,12 @@ export function plot(element: HTMLElement, lines: readonly Line[], height = 180)
       legend: { live: true },
       cursor: { drag: { x: false, y: false } },
       scales: { y: { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
-      axes: [axis, { ...axis, size: 56 }],
+      axes: [
+        { ...axis, space: 80, values: (_, times) => times.map(timeOf) },
+        { ...axis, size: 56 },
+      ],
       series: [
-        {},
+        { label: 'Time', value: (_: uPlot, value: number | null) => (value === null ? '–' : timeOf(value)) },
         ...lines.map(({ name, unit }, at) => ({
           label: name,
           stroke: colour(colours[at % colours.length] ?? '--accent'),

@@ -29,7 +29,8 @@ export function DeleteDialog({
   const { name, uid, finalizers } = object.metadata
   const [error, setError] = useState<unknown>()
   const [isBusy, setBusy] = useState(false)
-  const dependents = useAsync(() => dependentsOf(object, world), [uid])
+  const looked = useAsync(() => dependentsOf(object, world), [uid])
+  const dependents = looked?.found
   const isNamespace = kind.group === '' && kind.plural === 'namespaces'
   const remove = async () => {
     setBusy(true)
@@ -49,7 +50,13 @@ export function DeleteDialog({
       {error !== undefined && <Problem error={error} />}
       {isNamespace && <p>Everything in the namespace is deleted with it.</p>}
       {dependents === undefined && <p class="quiet">Looking for what goes with it…</p>}
-      {dependents?.length === 0 && <p>No other object goes with it.</p>}
+      {dependents?.length === 0 && (
+        <p>
+          {looked?.gap === ''
+            ? 'No other object goes with it.'
+            : 'No other object was found that goes with it.'}
+        </p>
+      )}
       {dependents !== undefined && dependents.length > 0 && (
         <>
           <p>With it {dependents.length === 1 ? 'goes' : 'go'}:</p>
@@ -65,6 +72,7 @@ export function DeleteDialog({
           </ul>
         </>
       )}
+      {looked !== undefined && looked.gap !== '' && <p class="quiet">{looked.gap}</p>}
       {finalizers.length > 0 && (
         <p>
           It stays until {finalizers.length === 1 ? 'this finalizer is' : 'these finalizers are'} taken away:{' '}

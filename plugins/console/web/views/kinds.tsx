@@ -1,6 +1,8 @@
 import type { Signal } from '@preact/signals'
+import { Fragment } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { consoleHref } from '../api/address.ts'
+import type { Kind } from '../api/discovery.ts'
 import { type ListedKind, pathOfListed, place, type World } from '../app-state.ts'
 import { Counts } from '../model/counts.ts'
 
@@ -41,7 +43,7 @@ export function Kinds({ world }: { world: World }) {
                       href={consoleHref(pathOfListed(listed))}
                       {...(isCurrent(listed) && { 'aria-current': 'page' as const })}
                     >
-                      {listed.kind.plural}
+                      <Plural kind={listed.kind} />
                     </a>
                     <Count of={counts.of(pathOfListed(listed))} />
                   </li>
@@ -73,6 +75,25 @@ export function Kinds({ world }: { world: World }) {
         </nav>
       </div>
     </div>
+  )
+}
+
+/** Names that are longer may break between their words, which the name of the kind has in capitals. */
+const longName = 22
+
+function Plural({ kind: { kind, plural } }: { kind: Kind }) {
+  if (plural.length <= longName) return <>{plural}</>
+  const starts = [...kind.matchAll(/(?<=[a-z])[A-Z]/g)].map(({ index }) => index)
+  const parts = [0, ...starts].map((start, at) => plural.slice(start, starts[at]))
+  return (
+    <>
+      {parts.map((part, at) => (
+        <Fragment key={part}>
+          {at > 0 && <wbr />}
+          {part}
+        </Fragment>
+      ))}
+    </>
   )
 }
 

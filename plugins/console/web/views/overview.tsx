@@ -3,7 +3,7 @@ import { consoleHref } from '../api/address.ts'
 import { type Kind, pathOfKind } from '../api/discovery.ts'
 import { type ApiObject, fieldsOf, isFields, listOf, textOf } from '../api/json.ts'
 import type { World } from '../app-state.ts'
-import { type Dependent, dependentsOf } from '../model/dependents.ts'
+import { type Dependents, dependentsOf } from '../model/dependents.ts'
 import { Age, Value } from './cell.tsx'
 
 /** What the object is and how it is doing, live. */
@@ -247,7 +247,7 @@ function Relations({
   world: World
   isGone: boolean
 }) {
-  const [found, setFound] = useState<readonly Dependent[]>()
+  const [found, setFound] = useState<Dependents>()
   const [isBusy, setBusy] = useState(false)
   const owners = listOf(object.metadata.ownerReferences).map(fieldsOf)
   const look = async () => {
@@ -271,18 +271,19 @@ function Relations({
           </strong>
           {found !== undefined && (
             <ul>
-              {found.map(each => (
+              {found.found.map(each => (
                 <li key={each.path}>
                   <a href={consoleHref(each.path)}>
                     {each.kind.kind} <bdi>{each.name}</bdi>
                   </a>
                 </li>
               ))}
-              {found.length === 0 && <li class="quiet">no dependents</li>}
+              {found.found.length === 0 && <li class="quiet">no dependents</li>}
             </ul>
           )}
         </li>
       </ul>
+      {found !== undefined && found.gap !== '' && <p class="quiet">{found.gap}</p>}
       {!isGone && (
         <button type="button" onClick={() => void look()} disabled={isBusy}>
           {isBusy ? 'Looking…' : 'Look for dependents'}

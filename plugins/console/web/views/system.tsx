@@ -1,150 +1,105 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { consoleHref } from '../api/address.ts'
-import { pathOfKind } from '../api/discovery.ts'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ApiFailure, get, request, wordsOf } from '../api/http.ts'
-import { type ApiObject, fieldsOf, listOf, textOf } from '../api/json.ts'
-import { tell, type World } from '../app-state.ts'
-import { LiveList } from '../model/live-list.ts'
-import { chartedMetrics, Samples } from '../model/metrics.ts'
-import { Age, Value } from './cell.tsx'
+import { type Fields, fieldsOf, textOf } from '../api/json.ts'
+import type { World } from '../app-state.ts'
+import { factsOf, type Server, Servers } from '../model/servers.ts'
+import { Age } from './cell.tsx'
+import { Charts } from './charts.tsx'
+import { Plugins } from './plugins.tsx'
 import { useAsync } from './use-async.ts'
+import { useList } from './use-list.ts'
 
-/** How the server is: its plugins, its leader, its health, and the metrics that matter. */
+/** How the servers are: their plugins, the leader, health, the store, and the metrics that matter. */
 export function System({ world }: { world: World }) {
   const version = useAsync(() => get('/version'), [])
+  const { servers, problem } = useServers()
+  const [latest] = servers
   return (
     <div class="system">
       <h1>System</h1>
-      <p class="quiet">
-        Setpoint {textOf(version?.gitVersion) || textOf(version?.version)} {textOf(version?.platform)}
-      </p>
+      <p class="quiet">{version === undefined ? '' : versionText(version)}</p>
       <Plugins world={world} />
       <Leaders world={world} />
       <Health />
-      <Charts />
+      {problem === '' ? (
+        <ServerList servers={servers} />
+      ) : (
+        <section>
+          <h2>Servers and store</h2>
+          <p class="quiet">They are not shown, because the metrics cannot be read. {problem}</p>
+        </section>
+      )}
+      {latest !== undefined && <Charts key={latest.startedAt} readings={latest.readings} />}
     </div>
   )
 }
 
-function useList(
-  world: World,
-  of: (group: string, plural: string) => boolean,
-  query: Record<string, string>,
-) {
-  const kind = world.listed.find(({ kind: { group, plural } }) => of(group, plural))?.kind
-  const list = useMemo(
-    () =>
-      kind === undefined
-        ? undefined
-        : new LiveList(kind, undefined, new URLSearchParams({ size: '500', ...query })),
-    [kind],
-  )
-  useEffect(() => () => list?.close(), [list])
-  const rows = list?.listed.value?.rows.filter(({ isGone }) => !isGone) ?? []
-  return { kind, objects: rows.map(({ object }) => object) }
+/** Reads `v1.34.0+setpoint.0.1.0`: the version of Kubernetes' API, and that of the program. */
+function versionText({ gitVersion, platform }: Fields): string {
+  const [, kubernetes = '', own = ''] = /^v(\d+\.\d+).*\+setpoint\.(.+)$/.exec(textOf(gitVersion)) ?? []
+  return `Setpoint ${own}, with the API of Kubernetes ${kubernetes}, on ${textOf(platform)}`
 }
 
-function Plugins({ world }: { world: World }) {
-  const { kind, objects } = useList(
-    world,
-    (group, plural) => plural === 'plugins' && group.startsWith('plugins.'),
-    {
-      sort: 'metadata.name,asc',
-    },
-  )
-  const mayPatch =
-    useAsync(async () => kind !== undefined && world.rights.may('patch', kind), [kind]) ?? false
-  if (kind === undefined) return null
-  const enable = async (name: string, enabled: boolean) => {
+function useServers(): { readonly servers: readonly Server[]; readonly problem: string } {
+  const servers = useMemo(() => new Servers(), [])
+  const [problem, setProblem] = useState('')
+  const [, redraw] = useState(0)
+  useRegularly(async () => {
     try {
-      await request(pathOfKind(kind, undefined, name), {
-        method: 'PATCH',
-        contentType: 'application/merge-patch+json',
-        body: { spec: { enabled } },
-      })
-      tell(`${enabled ? 'Enabled' : 'Disabled'} plugin ${name}.`)
+      const { body } = await request('/metrics', { accept: 'text/plain' })
+      servers.add(Date.now() / 1000, String(body))
+      setProblem('')
+      redraw(count => count + 1)
     } catch (error) {
-      tell(wordsOf(error))
+      setProblem(wordsOf(error))
     }
-  }
+  })
+  return { servers: servers.all, problem }
+}
+
+/** Those that have responded to this page. */
+function ServerList({ servers }: { servers: readonly Server[] }) {
   return (
-    <section aria-labelledby="plugins">
-      <h2 id="plugins">Plugins</h2>
-      <ul class="plugins">
-        {objects.map(plugin => (
-          <PluginEntry
-            key={plugin.metadata.uid}
-            plugin={plugin}
-            href={consoleHref(pathOfKind(kind, undefined, plugin.metadata.name))}
-            enable={mayPatch ? enable : undefined}
-          />
-        ))}
-      </ul>
+    <section aria-labelledby="servers">
+      <h2 id="servers">Servers and store</h2>
+      {servers.map(({ startedAt, readings }) => (
+        <dl class="facts" key={startedAt}>
+          <dt>Server</dt>
+          <dd>
+            started <Age time={new Date(startedAt * 1_000).toISOString()} /> ago
+          </dd>
+          {factsOf(readings.latest).map(({ name, value, isBad = false }) => [
+            <dt key={`name ${name}`}>{name}</dt>,
+            <dd key={`value ${name}`} class={isBad ? 'tone bad' : ''}>
+              {value}
+            </dd>,
+          ])}
+        </dl>
+      ))}
+      <p class="quiet">
+        Servers do not know of each other. Here are those that have responded to this page: one, unless a load
+        balancer is in front of several.
+      </p>
     </section>
   )
 }
 
-function PluginEntry({
-  plugin,
-  href,
-  enable,
-}: {
-  plugin: ApiObject
-  href: string
-  enable: ((name: string, enabled: boolean) => Promise<void>) | undefined
-}) {
-  const { name } = plugin.metadata
-  const status = fieldsOf(plugin.status)
-  const isEnabled = fieldsOf(plugin.spec).enabled !== false
-  const problems = listOf(status.problems).map(fieldsOf)
-  const migrations = listOf(status.migrations).map(fieldsOf)
-  return (
-    <li>
-      <div class="plugin-title">
-        <a href={href}>{name}</a> <Value value={status.phase} type="string" />
-        <span class="quiet">{textOf(status.version)}</span>
-        {enable !== undefined && name !== 'console' && (
-          <button type="button" onClick={() => void enable(name, !isEnabled)}>
-            {isEnabled ? 'Disable' : 'Enable'} {name}
-          </button>
-        )}
-      </div>
-      {textOf(status.message) !== '' && status.phase !== 'Started' && (
-        <div class="message">{textOf(status.message)}</div>
-      )}
-      {migrations.map(({ kind, to, total, done, failed }) => (
-        <div key={`${kind} ${to}`}>
-          Migrating {textOf(kind)} to {textOf(to)}: {String(done)} of {String(total)}
-          {Number(failed) > 0 && `, ${failed} failed`}{' '}
-          <progress aria-label={`Migration of ${kind}`} max={Number(total)} value={Number(done)} />
-        </div>
-      ))}
-      {problems.length > 0 && (
-        <details>
-          <summary>{problems.length === 1 ? 'One problem' : `${problems.length} problems`}</summary>
-          <ul>
-            {problems.map(({ source, message }) => (
-              <li key={`${source} ${message}`}>
-                <code>{textOf(source)}</code>: {textOf(message)}
-              </li>
-            ))}
-          </ul>
-        </details>
-      )}
-    </li>
-  )
-}
-
 function Leaders({ world }: { world: World }) {
-  const { objects } = useList(
+  const { kind, objects } = useList(
     world,
     (group, plural) => group === 'coordination.k8s.io' && plural === 'leases',
     {},
   )
-  if (objects.length === 0) return null
   return (
     <section>
       <h2>Leaders</h2>
+      {objects.length === 0 && (
+        <p class="quiet">
+          {kind === undefined
+            ? 'You may not list leases, which name the leaders.'
+            : 'There is no lease: controllers run in the only server, which needs no leader, or nowhere.'}
+        </p>
+      )}
       <ul class="plain-list">
         {objects.map(lease => {
           const { holderIdentity, renewTime } = fieldsOf(lease.spec)
@@ -201,83 +156,6 @@ function Health() {
           ))}
       </ul>
     </section>
-  )
-}
-
-function Charts() {
-  const samples = useMemo(() => new Samples(), [])
-  const [problem, setProblem] = useState('')
-  const [, redraw] = useState(0)
-  useRegularly(async () => {
-    try {
-      const { body } = await request('/metrics', { accept: 'text/plain' })
-      samples.add(Date.now() / 1000, String(body))
-      redraw(count => count + 1)
-      setProblem('')
-    } catch (error) {
-      setProblem(wordsOf(error))
-    }
-  })
-  if (problem !== '')
-    return (
-      <section>
-        <h2>Metrics</h2>
-        <p class="quiet">{problem}</p>
-      </section>
-    )
-  return (
-    <section>
-      <h2>Metrics</h2>
-      <div class="charts">
-        {chartedMetrics.map(({ title, unit }, at) => (
-          <Chart key={title} title={title} unit={unit} times={samples.times} values={samples.valuesOf(at)} />
-        ))}
-      </div>
-    </section>
-  )
-}
-
-function Chart({
-  title,
-  unit,
-  times,
-  values,
-}: {
-  title: string
-  unit: string
-  times: readonly number[]
-  values: readonly (number | null)[]
-}) {
-  const element = useRef<HTMLDivElement>(null)
-  const drawn = useRef<
-    { set(times: readonly number[], ...values: readonly (readonly (number | null)[])[]): void } | undefined
-  >(undefined)
-  const latest = useRef({ times, values })
-  latest.current = { times, values }
-  useEffect(() => {
-    let remove = () => {}
-    let isGone = false
-    void import('../plot/plot.ts').then(({ plot }) => {
-      if (isGone || element.current === null) return
-      const chart = plot(element.current, [{ name: title, unit }], 120)
-      drawn.current = chart
-      remove = chart.remove
-      chart.set(latest.current.times, latest.current.values)
-    })
-    return () => {
-      isGone = true
-      remove()
-    }
-  }, [])
-  drawn.current?.set(times, values)
-  const last = values.at(-1)
-  return (
-    <figure>
-      <figcaption>
-        {title}: {last === undefined || last === null ? '–' : `${Math.round(last * 100) / 100}${unit}`}
-      </figcaption>
-      <div ref={element} aria-hidden="true" />
-    </figure>
   )
 }
 
