@@ -131,7 +131,9 @@ describe.each(['light', 'dark'] as const)('in %s', colorScheme => {
     ['the editor', `${gadgets}/a#yaml`],
     ['events', `${gadgets}/a#events`],
     ['the history', `${gadgets}/a#history`],
+    ['the form', `${gadgets}/a#form`],
     ['the system', '/system'],
+    ['the reference', '/reference#apis/shop.example.com/v1'],
     ['a stream', `${gadgets}?watch=true`],
   ] as const
 
@@ -164,7 +166,15 @@ describe.each(['light', 'dark'] as const)('in %s', colorScheme => {
 it('every page fits on a phone without scrolling sideways', async () => {
   const viewport = { width: 390, height: 844 }
   const page = await ConsolePage.open(browser, server.url, '', { token: users.tokenOf('ann'), viewport })
-  for (const path of ['', gadgets, `${gadgets}/a`, `${gadgets}/a#yaml`, `${gadgets}/a#history`, '/system']) {
+  for (const path of [
+    '',
+    gadgets,
+    `${gadgets}/a`,
+    `${gadgets}/a#yaml`,
+    `${gadgets}/a#history`,
+    '/system',
+    '/reference',
+  ]) {
     await page.go(path)
     await page.page.reload()
     await page.page.getByRole('heading', { level: 1 }).waitFor()

@@ -60,6 +60,51 @@ it('draws at least 20 frames a second while 5,000 changes a second arrive', asyn
   }
 })
 
+/** For the creates, one by one, on a machine ten times slower. */
+const seedingTimeoutMs = 1_800_000
+
+it(
+  'shows 100,000 objects by position, with few rows in the page, and follows each change',
+  async () => {
+    const count = 100_000
+    const own = await startServer({ plugins: [shopPlugin] })
+    try {
+      const ownApi = new Api(own.url)
+      const nameOf = (n: number) => `g${String(n).padStart(6, '0')}`
+      let next = 0
+      const write = async () => {
+        for (let n = next++; n < count; n = next++) await ownApi.post(gadgets, gadget(nameOf(n), { n }))
+      }
+      await Promise.all(Array.from({ length: 64 }, write))
+      const page = await ConsolePage.open(browser, own.url, `${gadgets}?sort=metadata.name,asc&size=500`)
+      const pages = page.page.getByRole('navigation', { name: 'Pages' })
+      await expect.poll(() => pages.innerText()).toContain('1–500 of 100,000')
+      await expect.poll(() => page.kindCount('gadgets')).toBe('100,000')
+      // Of a long page, only the rows in sight are there.
+      expect((await page.names()).length).toBeLessThan(150)
+      expect(await page.page.getByRole('table').getAttribute('aria-rowcount')).toBe('501')
+      await page.page.mouse.wheel(0, 100_000)
+      await expect.poll(async () => (await page.names()).at(-1)).toBe('g000499')
+      await pages.getByRole('textbox', { name: 'Page' }).fill('200')
+      await pages.getByRole('textbox', { name: 'Page' }).press('Enter')
+      await expect.poll(() => pages.innerText()).toContain('99,501–100,000 of 100,000')
+      await expect.poll(() => page.names()).toContain('g099999')
+      await page.filter('spec.n>=099990')
+      await expect.poll(async () => (await page.names()).length).toBe(10)
+      await ownApi.delete(`${gadgets}/g099995`)
+      await expect.poll(() => page.names()).not.toContain('g099995')
+      await expect.poll(() => page.kindCount('gadgets')).toBe('99,999')
+      await page.page.keyboard.press('Control+k')
+      await page.page.keyboard.type('g0543')
+      await page.page.getByRole('option', { name: /g054300/ }).waitFor()
+      expect(page.errors).toEqual([])
+    } finally {
+      await own.stop()
+    }
+  },
+  seedingTimeoutMs,
+)
+
 it('says that it reconnects when the server has been silent, and is live again when the server is back', async () => {
   const own = await startServer({ plugins: [shopPlugin] })
   try {

@@ -82,6 +82,13 @@ export class ConsolePage {
     return this.page.getByRole('navigation', { name: 'Kinds' }).getByRole('link').allInnerTexts()
   }
 
+  /** The number of objects that stands beside a kind. */
+  kindCount(plural: string): Promise<string> {
+    const item = this.page.getByRole('navigation', { name: 'Kinds' }).getByRole('listitem')
+    const link = this.page.getByRole('link', { name: plural, exact: true })
+    return item.filter({ has: link }).locator('.count').innerText()
+  }
+
   columns(): Promise<string[]> {
     return this.page.getByRole('columnheader').allInnerTexts()
   }

@@ -21,6 +21,21 @@ export function Pages({ list, turn }: { list: LiveList; turn: (page: number) => 
           ? 'none'
           : `${first.toLocaleString('en')}–${(first + rows.length - 1).toLocaleString('en')} of ${total.toLocaleString('en')}`}
       </span>
+      {totalPages > 2 && (
+        <label class="page">
+          Page
+          <input
+            type="text"
+            inputMode="numeric"
+            value={page}
+            onChange={({ currentTarget }) => {
+              const wanted = Math.trunc(Number(currentTarget.value))
+              if (wanted >= 1) turn(Math.min(wanted, totalPages))
+              else currentTarget.value = String(page)
+            }}
+          />
+        </label>
+      )}
       <button type="button" disabled={page >= totalPages} onClick={() => turn(page + 1)}>
         Next page
       </button>
