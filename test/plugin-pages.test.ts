@@ -105,6 +105,7 @@ describe('the console of the installation', () => {
     expect((await ask('/console')).status).toBe(401)
     expect((await ask('/', { headers: { accept: 'text/html' } })).status).toBe(401)
     expect(server.stdout()).not.toContain('console')
+    expect(await (await ask('/docs')).text()).not.toContain('href="console"')
   })
 
   it('is there besides the plugins that are named, and is none of them', async () => {

@@ -157,6 +157,7 @@ function showGroups(groups, chosen) {
     ),
   ])
   at('groups').replaceChildren(...links)
+  at('groups').querySelector('[aria-current]')?.scrollIntoView?.({ block: 'nearest' })
 }
 
 /**

@@ -10,7 +10,9 @@ import {
   type SwaggerForm,
 } from '../openapi/index.ts'
 import { negotiate } from './accept.ts'
+import type { CustomRoutes } from './custom-routes.ts'
 import { matchesEntityTag } from './entity-tag.ts'
+import { consolePath } from './middleware/pages.ts'
 import { nothingServed } from './request-info.ts'
 import type { Context, RequestState } from './request-state.ts'
 
@@ -35,7 +37,7 @@ const unhashed = 'no-cache, private'
 /** Serves the OpenAPI documents, and the page to browse them. */
 export function addOpenApiRoutes(
   router: Router<RequestState>,
-  { documents }: { readonly documents: ApiDocuments },
+  { documents, routes }: { readonly documents: ApiDocuments; readonly routes: CustomRoutes },
 ): void {
   router.get('/openapi/v2', async (ctx: Context) => {
     const { form, type } = acceptedOf(ctx, swaggerForms)
@@ -70,7 +72,7 @@ export function addOpenApiRoutes(
     router.get(path, async (ctx: Context) => {
       // The page's links are relative to a path without a slash at its end.
       if (ctx.state.path !== path) throw nothingServed(ctx.state.target.path)
-      const file = await docsFile(path)
+      const file = await docsFile(path, routes.pages.has(consolePath))
       respond(ctx, file, { ...docsHeaders, 'content-type': file.type, 'cache-control': 'no-cache' })
     })
   }

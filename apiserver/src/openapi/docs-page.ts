@@ -23,17 +23,28 @@ export const docsHeaders = Object.freeze({
 
 const known = new Map<string, Promise<ReadyDocument & { readonly type: string }>>()
 
-/** Returns a file of the page. It is read once. @throws RangeError for another path */
-export function docsFile(path: string): Promise<ReadyDocument & { readonly type: string }> {
-  const found = known.get(path) ?? read(path)
-  known.set(path, found)
-  found.catch(() => known.delete(path))
+/**
+ * Returns a file of the page. It is read once.
+ * @param hasConsole whether the page leads to the console
+ * @throws RangeError for another path
+ */
+export function docsFile(
+  path: string,
+  hasConsole: boolean,
+): Promise<ReadyDocument & { readonly type: string }> {
+  const key = `${path} ${hasConsole}`
+  const found = known.get(key) ?? read(path, hasConsole)
+  known.set(key, found)
+  found.catch(() => known.delete(key))
   return found
 }
 
-async function read(path: string): Promise<ReadyDocument & { readonly type: string }> {
+const consoleLink = ' href="console"'
+
+async function read(path: string, hasConsole: boolean): Promise<ReadyDocument & { readonly type: string }> {
   const file = files[path]
   if (file === undefined) throw new RangeError(`no file of the page at ${path}`)
-  const bytes = await readFile(new URL(`pages/${file.name}`, packageFolder))
+  const text = await readFile(new URL(`pages/${file.name}`, packageFolder), 'utf8')
+  const bytes = Buffer.from(hasConsole ? text : text.replace(consoleLink, ''))
   return { bytes, hash: createHash('sha256').update(bytes).digest('hex'), type: file.type }
 }
