@@ -176,6 +176,7 @@ for (const { title, declarations } of entries) {
     parts.push(`**${folder}:** ${members.map(({ name }) => `[${name}](#${anchorOf(name)})`).join(', ')}`, '')
   }
 }
+parts.push('## The declarations', '')
 const shown = new Set()
 for (const { name, doc, code } of all) {
   if (shown.has(name)) continue

@@ -59,7 +59,18 @@ export default defineConfig({
   },
   themeConfig: {
     outline: [2, 3],
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      options: {
+        miniSearch: {
+          searchOptions: {
+            // Whoever searches for a term wants to read about it, and has the names and the reasons of the program further down.
+            boostDocument: (id: string) =>
+              /^\/(reference\/sdk\/names|maintainers|decisions|changelog)/.test(id) ? 0.3 : 1,
+          },
+        },
+      },
+    },
     sidebar,
     nav: [
       { text: 'Why', link: '/why' },

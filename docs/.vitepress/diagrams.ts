@@ -6,6 +6,6 @@ import { renderMermaidSVG } from 'beautiful-mermaid'
  * @throws Error for a diagram that cannot be parsed
  */
 export function drawingOf(code: string): string {
-  const svg = renderMermaidSVG(code, { padding: 12 }).replace(/<style>[\s\S]*?<\/style>/, '')
+  const svg = renderMermaidSVG(code, { padding: 12, nodeSpacing: 36 }).replace(/<style>[\s\S]*?<\/style>/, '')
   return `<figure class="diagram" v-pre>${svg.replace(/ style="[^"]*"/, '')}</figure>\n`
 }
