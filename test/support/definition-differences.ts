@@ -3,7 +3,7 @@ import type { Difference } from './differences.ts'
 /** The responses about definitions, their objects and their conversion that differ from the recorded ones. */
 export const definitionDifferences: readonly Difference[] = [
   {
-    says: 'The cost of a CEL rule is bounded when it runs (422 past the bound) and not estimated when the definition is stored.',
+    says: 'The cost of a CEL rule is bounded when it runs (422 beyond the bound), and not estimated when the definition is stored.',
     page: 'definitions.md',
     responses: {
       'messages, reasons and paths of rules are validated: an expression for the message': 201,
@@ -110,7 +110,7 @@ export const definitionDifferences: readonly Difference[] = [
     responses: { 'a version has a default that the stored one lacks: no change at v2': 200 },
   },
   {
-    says: 'No conversion webhook stands in the way of a deletion, or of a finalizer that is taken away.',
+    says: 'A failing conversion webhook does not prevent a deletion, or the removal of a finalizer.',
     page: 'definitions.md',
     responses: {
       'a conversion webhook fails: a deletion that fails': 200,
