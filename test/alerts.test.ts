@@ -8,7 +8,9 @@ import { pick, release, render } from './support/helm.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { promtool } from './support/prometheus.ts'
 
-/** Prometheus evaluates the alerts that the chart renders: each has series that make it fire, and others that do not. */
+/**
+ * Prometheus evaluates the alerts that the chart renders: each has series that make it fire, and others that do not.
+ */
 
 const tests = await readFile(new URL('fixtures/alerts/alerts.test.yaml', import.meta.url), 'utf8')
 

@@ -472,7 +472,10 @@ it('a control plane moves from its folder to etcd as docs/operations/backup.md s
   })
 })
 
-/** Returns a function that runs a block of docs/operations/backup.md. @param here texts of the page, and what they are here */
+/**
+ * Returns a function that runs a block of docs/operations/backup.md. @param here texts of the page, and what they are
+ * here
+ */
 async function blocksIn(folder: string, here: Readonly<Record<string, string>>) {
   const page = 'docs/operations/backup.md'
   const blocks = blocksOf(page, await readFile(page, 'utf8'))

@@ -12,7 +12,9 @@ import { need } from './support/tools.ts'
 
 await need(() => Promise.all([findCertManager(), findGoModule(certManager)]))
 
-/** A self-signed root, an issuer of its own, and two certificates of that one. The second is renewed every ten seconds. */
+/**
+ * A self-signed root, an issuer of its own, and two certificates of that one. The second is renewed every ten seconds.
+ */
 const objects = `
 apiVersion: cert-manager.io/v1
 kind: ClusterIssuer

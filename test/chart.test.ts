@@ -305,7 +305,8 @@ describe('the chart', () => {
 
 describe('settings', () => {
   it('are all flags of `serve` that the chart does not set itself', async () => {
-    // The chart mounts the file with the password, and a ConfigMap is no place for a secret. It mounts the file with the keys, too.
+    // The chart mounts the file with the password, and a ConfigMap is no place for a secret. It mounts the file with
+    // the keys, too.
     const own = new Set(['etcd-password', 'encryption-provider-config'])
     const variables = new Map(flagsOf('serve').map(flag => [environmentName(flag, 'serve'), flag.name]))
     for (const { objects } of rendered.values()) {

@@ -190,7 +190,8 @@ describe('when a token ends', () => {
         verb === 'watch' &&
         stage === 'ResponseStarted' &&
         user.username === 'system:serviceaccount:setpoint-system:controllers' &&
-        // A candidate watches its lease, and the collector catches up by short watches. Secrets have no query in the log.
+        // A candidate watches its lease, and the collector catches up by short watches. Secrets have no query in the
+        // log.
         !/\/namespaces\/|timeoutSeconds|\/secrets/.test(requestURI),
     )
 

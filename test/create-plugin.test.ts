@@ -161,8 +161,8 @@ describe.each([
 })
 
 /**
- * Adds the packages for other platforms that this machine's registry does not have. npm leaves them out of the lock, and
- * `npm ci` then refuses it.
+ * Adds the packages for other platforms that this machine's registry does not have. npm leaves them out of the lock,
+ * and `npm ci` then refuses it.
  */
 async function completeLock(file: string): Promise<void> {
   const lock = fieldsOf(JSON.parse(await readFile(file, 'utf8')))

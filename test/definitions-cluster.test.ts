@@ -10,7 +10,10 @@ import { Users } from './support/users.ts'
 import { Watch } from './support/watch.ts'
 import { createAll, eventually, type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
-/** What the server does with objects of every kind, for objects of definitions: namespaces, owners, quotas, roles, audit. */
+/**
+ * What the server does with objects of every kind, for objects of definitions: namespaces, owners, quotas, roles,
+ * audit.
+ */
 
 const reference = ({ apiVersion, kind, metadata }: ApiObject) => ({
   ownerReferences: [{ apiVersion, kind, name: metadata.name, uid: metadata.uid }],
@@ -76,7 +79,8 @@ describe.each(stores)('on %s, the objects of a definition', store => {
     const owners = definitionOf({ plural: 'owners', scope: 'Namespaced' })
     await define(api, owners)
     const objects = objectsOf(api, owners, { namespace: 'default' })
-    // The collector must have seen an owner to know that it is gone: it follows the kind once it has collected this one.
+    // The collector must have seen an owner to know that it is gone: it follows the kind once it has collected this
+    // one.
     const seen = await objects.create('seen', {})
     expect((await api.post(maps.path, { metadata: { name: 'seen', ...reference(seen) } })).status).toBe(201)
     expect((await api.delete(objects.at('seen'))).status).toBe(200)

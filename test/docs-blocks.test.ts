@@ -19,8 +19,8 @@ import { freePort } from './support/ports.ts'
 import { runProgram, type ServerProcess, startServer } from './support/server.ts'
 
 /**
- * Every code block of the guides and of the reference is compiled, run, applied or compared. docs/maintainers/testing.md has the marks
- * that say how.
+ * Every code block of the guides and of the reference is compiled, run, applied or compared.
+ * docs/maintainers/testing.md has the marks that say how.
  */
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -372,7 +372,8 @@ describe.each(stores)('bad input to the %s store', store => {
     world = await startSharedWorld(store, ['items-plugin', 'demo-plugin'], { args: ['--role', 'apiserver'] })
     api = world.api
     items = itemsOf(api)
-    // The server may still create the plugin's objects and aggregate the roles of both plugins. Each advances the version.
+    // The server may still create the plugin's objects and aggregate the roles of both plugins. Each advances the
+    // version.
     await eventually(() => gadgetsOf(api).read('shipped-two'))
     const rulesOfPlugins = { 'setpoint:controllers': 2, view: 2, edit: 4, admin: 4 }
     for (const [role, count] of Object.entries(rulesOfPlugins))

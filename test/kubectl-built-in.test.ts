@@ -7,7 +7,10 @@ import { fieldsOf } from './support/json.ts'
 import { namespacesOf } from './support/kinds.ts'
 import { Kubectl } from './support/kubectl.ts'
 
-/** The built-in kinds in kubectl. `create -f` sends JSON, `create <kind>` protobuf, `patch` and `apply` strategic merges. */
+/**
+ * The built-in kinds in kubectl. `create -f` sends JSON, `create <kind>` protobuf, `patch` and `apply` strategic
+ * merges.
+ */
 
 const configMap = (data: string, labels = '') => `
 apiVersion: v1

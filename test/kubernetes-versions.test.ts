@@ -8,8 +8,8 @@ import { isInitialEnd, refusedWatch, Watch } from './support/watch.ts'
 import { type SharedWorld, startSharedWorld, stores } from './support/worlds.ts'
 
 /**
- * The versions of reads, which are not recorded. Unless `docs/reference/kubernetes-clients.md` has a difference,
- * the expectations are those of the sources of kube-apiserver 1.34: `ValidateListOptions`, `SetListOptionsDefaults`, and
+ * The versions of reads, which are not recorded. Unless `docs/reference/kubernetes-clients.md` has a difference, the
+ * expectations are those of the sources of kube-apiserver 1.34: `ValidateListOptions`, `SetListOptionsDefaults`, and
  * `Watch`, `Get` and `GetList` of its cacher.
  */
 

@@ -40,7 +40,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** Returns a text of the page with the folders of the test, the build of this commit, and the platform of this machine. */
+/**
+ * Returns a text of the page with the folders of the test, the build of this commit, and the platform of this machine.
+ */
 const adapted = (text: string) =>
   text
     .replaceAll('/opt', join(folder, 'opt'))

@@ -208,7 +208,8 @@ describe('a plugin that asks for permissions', () => {
       objectOf(await api.post(thingsOf(plugin), thingOf(plugin, thing), admin), 201)
     await create('beta', 'first')
     await create('gamma', 'mine')
-    // A controller of its own kind alone runs, and the one that reads another kind does not: not even from the shared cache.
+    // A controller of its own kind alone runs, and the one that reads another kind does not: not even from the shared
+    // cache.
     await eventually(async () => expect((await check('seen')).body).toEqual(['mine']))
     expect(await problems()).toContain('controller reader')
     await eventually(async () =>

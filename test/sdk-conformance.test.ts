@@ -1,6 +1,6 @@
 /**
- * The SDK against the real server, through a proxy that injects faults: the guarantees of watches, caches, controllers and
- * managers. docs/maintainers/sdk-conformance.md maps the conformance cases to these tests.
+ * The SDK against the real server, through a proxy that injects faults: the guarantees of watches, caches, controllers
+ * and managers. docs/maintainers/sdk-conformance.md maps the conformance cases to these tests.
  */
 import {
   ApiError,

@@ -92,8 +92,8 @@ class Writers {
 }
 
 /**
- * Waits until every acknowledged change was received, and checks that the first receptions of each object's changes came in
- * order. A change that is received for the first time after a later one of its object is missing from them.
+ * Waits until every acknowledged change was received, and checks that the first receptions of each object's changes
+ * came in order. A change that is received for the first time after a later one of its object is missing from them.
  */
 async function everythingArrives(receiver: Receiver, { acknowledged }: Writers): Promise<void> {
   await eventually(() => {

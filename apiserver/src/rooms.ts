@@ -196,7 +196,10 @@ export function keepRoles(
   return new RoleKeeper({ kinds, serviceAccounts, registry, follower, authorizer, log }, signal)
 }
 
-/** Serves the built-in kinds, which must be registered, and keeps the namespaces and quotas. @throws the signal's reason when aborted */
+/**
+ * Serves the built-in kinds, which must be registered, and keeps the namespaces and quotas. @throws the signal's reason
+ * when aborted
+ */
 export async function startBuiltInKinds(
   rooms: ServerRooms,
   { log, signal }: { log: Logger; signal: AbortSignal },

@@ -39,8 +39,8 @@ export const conditionsSchema = Object.freeze({
 export type Condition = FromSchema<typeof conditionsSchema>[number]
 
 /**
- * Returns a copy of the conditions with one of them set. `lastTransitionTime` changes only if the condition is new or its
- * `status` changes, so setting the same condition again changes nothing. As Kubernetes' `meta.SetStatusCondition`.
+ * Returns a copy of the conditions with one of them set. `lastTransitionTime` changes only if the condition is new or
+ * its `status` changes, so setting the same condition again changes nothing. As Kubernetes' `meta.SetStatusCondition`.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,

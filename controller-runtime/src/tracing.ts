@@ -6,15 +6,17 @@ export type { Span }
 const noProvider = new ProxyTracerProvider().getDelegate()
 
 /**
- * Returns true if an OpenTelemetry SDK has registered a provider. Asked for each request, because a plugin may register one
- * later, with another copy of the API. Starting a span that does nothing would cost a hundred times as much.
+ * Returns true if an OpenTelemetry SDK has registered a provider. Asked for each request, because a plugin may register
+ * one later, with another copy of the API. Starting a span that does nothing would cost a hundred times as much.
  */
 function isTracing(): boolean {
   const provider = trace.getTracerProvider()
   return !(provider instanceof ProxyTracerProvider) || provider.getDelegate() !== noProvider
 }
 
-/** Adds the context of the active span to the headers of a request, if an OpenTelemetry SDK has registered a propagator. */
+/**
+ * Adds the context of the active span to the headers of a request, if an OpenTelemetry SDK has registered a propagator.
+ */
 export function injectTraceContext(headers: Record<string, string>): void {
   propagation.inject(context.active(), headers)
 }

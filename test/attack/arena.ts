@@ -19,8 +19,8 @@ export const bounds = Object.freeze({
   /** The same as multiples of those of a bare Node server under the same attack, where that is slower. */
   bareRatio: 2,
   /**
-   * Milliseconds of an attack that lasts, without restarts. A shorter one, such as a single large body, is judged by the
-   * longest pause: how many requests of a window it delays says more about the window.
+   * Milliseconds of an attack that lasts, without restarts. A shorter one, such as a single large body, is judged by
+   * the longest pause: how many requests of a window it delays says more about the window.
    */
   lastingMs: 2_000,
   /** Minimum milliseconds for a quiet percentile, because attacker, server and second caller share the processors. */
@@ -35,8 +35,8 @@ export const bounds = Object.freeze({
   /** Milliseconds for a request of the second caller. The short form tolerates slow machines. */
   patienceMs: { short: 120_000, long: 30_000 },
   /**
-   * Milliseconds of a window for percentiles: a quiet one for each server, and at least one for each attack. In the short
-   * form an attack lasts as long as it takes, because nothing depends on percentiles.
+   * Milliseconds of a window for percentiles: a quiet one for each server, and at least one for each attack. In the
+   * short form an attack lasts as long as it takes, because nothing depends on percentiles.
    */
   windowMs: { short: 0, long: 8_000 },
 })

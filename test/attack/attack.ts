@@ -18,15 +18,15 @@ export interface Attack {
   /** Bytes that may stay besides, because a history with a bound of its own keeps the changes. Default 0. */
   readonly keptBytes?: number
   /**
-   * Its cost is that of connections and small requests, or of bytes that the kernel takes. If it breaks a bound, the long
-   * form runs it against a bare Node server as well: Setpoint may be twice as slow.
+   * Its cost is that of connections and small requests, or of bytes that the kernel takes. If it breaks a bound, the
+   * long form runs it against a bare Node server as well: Setpoint may be twice as slow.
    */
   readonly comparable?: boolean
   /** Only the long form runs it: it waits for timers. */
   readonly longOnly?: boolean
   /**
-   * Sends a bounded number of requests and ends in bounded time, also when `signal` is aborted. Removes the objects that
-   * it has created. The arena checks what every attack must leave intact.
+   * Sends a bounded number of requests and ends in bounded time, also when `signal` is aborted. Removes the objects
+   * that it has created. The arena checks what every attack must leave intact.
    */
   run(scene: Scene): Promise<void>
 }
@@ -43,6 +43,9 @@ export interface Scene {
   check(condition: boolean, otherwise: string): void
   /** Reports a duration above its bound. Only the long form judges it. */
   checkMs(what: string, ms: number, boundMs: number): void
-  /** Kills the server and starts it again, unseen by the second caller. @returns the milliseconds until it serves objects */
+  /**
+   * Kills the server and starts it again, unseen by the second caller. @returns the milliseconds until it serves
+   * objects
+   */
   restart(): Promise<number>
 }

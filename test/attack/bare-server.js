@@ -5,8 +5,8 @@ import https from 'node:https'
 import { Readable } from 'node:stream'
 
 /**
- * A bare HTTP server: `bare-server.js PORT [CERT KEY]`. It sends an object to every request, and 10 MiB to every watch, so
- * what an attack delays here, the machine and Node delay.
+ * A bare HTTP server: `bare-server.js PORT [CERT KEY]`. It sends an object to every request, and 10 MiB to every watch,
+ * so what an attack delays here, the machine and Node delay.
  */
 const [, , port, cert, key] = process.argv
 const body = JSON.stringify({ text: 'x'.repeat(700) })

@@ -5,8 +5,8 @@ import type { Form } from './attack.ts'
 import { attacksOn } from './attacks/index.ts'
 
 /**
- * `npm run attack [-- --store embedded --only PART-OF-A-NAME --short]`: prints the outcome of each attack and exits with
- * 1 if a bound was broken.
+ * `npm run attack [-- --store embedded --only PART-OF-A-NAME --short]`: prints the outcome of each attack and exits
+ * with 1 if a bound was broken.
  */
 const { form, wantedStores, only } = readArguments()
 let ran = 0

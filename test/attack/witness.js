@@ -4,13 +4,15 @@ import https from 'node:https'
 
 /**
  * The second caller, in a process of its own so that the attacker's event loop does not distort what it measures. It
- * sends requests on a schedule, whether or not earlier ones have been served, and a latency counts from the scheduled time.
+ * sends requests on a schedule, whether or not earlier ones have been served, and a latency counts from the scheduled
+ * time.
  *
  * Messages from the parent: `{aim}` (where to), and `{do}` with begin, pause, resume, or end. The reply to end has the
  * readings.
  *
  * @typedef {{ url: string, token: string, getPath: string, listPath: string, timeoutMs: number }} Aim
- * @typedef {{ everyMs: number, atOnce: number, path: string, agent: http.Agent | false, token: string | undefined }} Probe
+ * @typedef {{ everyMs: number, atOnce: number, path: string, agent: http.Agent | false, token: string | undefined }}
+ * Probe
  * @typedef {{ ms: number[], failures: string[] }} Reading
  */
 

@@ -58,8 +58,8 @@ const figures: readonly Figure[] = [
 ]
 
 /**
- * Compares this program with that of an earlier commit: both are started in turn, the other one first in every second round.
- * Almost all figures are processor time of the server, which other work on the machine disturbs less than rates.
+ * Compares this program with that of an earlier commit: both are started in turn, the other one first in every second
+ * round. Almost all figures are processor time of the server, which other work on the machine disturbs less than rates.
  */
 export async function against(commit: string): Promise<Row[]> {
   const earlier = await findEarlierProgram(commit)

@@ -13,7 +13,9 @@ export async function applies(): Promise<Row[]> {
   return [await tracked(setpoint), await untracked(setpoint)]
 }
 
-/** Objects that have been applied before. The patched ones are others, so that neither side takes fields from the other. */
+/**
+ * Objects that have been applied before. The patched ones are others, so that neither side takes fields from the other.
+ */
 async function tracked(setpoint: Program): Promise<Row> {
   const nameOf = (set: string) => (n: number) => `${set}${n}`
   const [applied, patched] = [nameOf('applied'), nameOf('patched')]

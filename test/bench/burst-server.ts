@@ -8,8 +8,8 @@ import { obey } from './script-process.ts'
 const backlogBytes = 1024 * 1024
 
 /**
- * An HTTP server that sends bursts of events to its sockets as fast as they drain. Setpoint's path from the cache to the
- * sockets and the bare one differ only in `burst`.
+ * An HTTP server that sends bursts of events to its sockets as fast as they drain. Setpoint's path from the cache to
+ * the sockets and the bare one differ only in `burst`.
  *
  *     listen                       prints the address
  *     send BURSTS EVENTS LENGTH    sends BURSTS of EVENTS with payloads of LENGTH bytes, one burst per event-loop turn

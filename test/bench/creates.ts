@@ -14,7 +14,10 @@ const value = Buffer.alloc(500, 'x')
 const writes = ['creates', 'updates by PUT', 'updates by merge patch'] as const
 type Write = (typeof writes)[number]
 
-/** Compares writes through REST with a bare compare-and-swap loop of etcd3 on the same etcd, with values of the same size. */
+/**
+ * Compares writes through REST with a bare compare-and-swap loop of etcd3 on the same etcd, with values of the same
+ * size.
+ */
 export async function creates(): Promise<Row[]> {
   const etcd = await startEtcd()
   const rates = new Map(writes.map(write => [write, { ours: [] as number[], peer: [] as number[] }]))

@@ -15,8 +15,8 @@ const group = 'defined.bench.example.com'
 const defined = `/apis/${group}/v1/items`
 
 /**
- * The kind of a definition against the same kind of a plugin, in the same server and on the same embedded store; and the processor
- * time that a definition takes until it is established.
+ * The kind of a definition against the same kind of a plugin, in the same server and on the same embedded store; and
+ * the processor time that a definition takes until it is established.
  */
 export async function definedKinds(): Promise<Row[]> {
   await using setpoint = await startSetpoint([])

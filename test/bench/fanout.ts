@@ -7,7 +7,9 @@ import type { Row } from './table.ts'
 const sockets = 1000
 const aim = { atLeast: 0.5 }
 
-/** Events of 1 KiB to 1,000 WebSockets: deliveries per second, against ws sending the same bytes with the same batching. */
+/**
+ * Events of 1 KiB to 1,000 WebSockets: deliveries per second, against ws sending the same bytes with the same batching.
+ */
 export async function fanout(): Promise<Row[]> {
   await using bare = await BurstServer.start('bare-ws.js')
   return [

@@ -6,8 +6,8 @@ import { serveBursts } from './burst-server.ts'
 import { openWatchRooms, storedItem } from './watch-rooms.ts'
 
 /**
- * Setpoint's side of fan-out without a store. Each burst is applied to the cache, decoded and indexed as if it came from
- * the log, and goes through hub, audience and frames to the sockets.
+ * Setpoint's side of fan-out without a store. Each burst is applied to the cache, decoded and indexed as if it came
+ * from the log, and goes through hub, audience and frames to the sockets.
  */
 const names = 1000
 const rooms = await openWatchRooms()

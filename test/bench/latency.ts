@@ -26,12 +26,12 @@ type Delays = Float64Array
  * Measures the time from a change to its receipt by 100 watchers. The writer writes Setpoint's stored form straight to
  * etcd and shares a process with all clients, so there is one clock and both sides pay the same for it.
  *
- * The time from etcd's acknowledgement is compared with 100 watches of etcd3, each on a client and connection of its own
- * as the WebSockets are. At 500 changes per second they receive 50,000 messages, more than gRPC in JavaScript handles in
- * one process, so the peer falls behind. At 100 it does not.
+ * The time from etcd's acknowledgement is compared with 100 watches of etcd3, each on a client and connection of its
+ * own as the WebSockets are. At 500 changes per second they receive 50,000 messages, more than gRPC in JavaScript
+ * handles in one process, so the peer falls behind. At 100 it does not.
  *
- * One etcd3 watch receives a change at the same time as the writer receives the acknowledgement, so it gives no baseline
- * for that time. It is compared from the sending of the write instead, with both sides under the same writes.
+ * One etcd3 watch receives a change at the same time as the writer receives the acknowledgement, so it gives no
+ * baseline for that time. It is compared from the sending of the write instead, with both sides under the same writes.
  */
 export async function latency(): Promise<Row[]> {
   // Without fsync, because the disk's latency belongs to neither side.

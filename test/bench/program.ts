@@ -20,7 +20,9 @@ interface ProgramOptions {
   readonly bin?: string | undefined
 }
 
-/** Runs `setpoint serve` with these arguments and the benchmark's plugin. Without a store argument it gets a new store. */
+/**
+ * Runs `setpoint serve` with these arguments and the benchmark's plugin. Without a store argument it gets a new store.
+ */
 export async function startSetpoint(
   args: readonly string[],
   { nodeOptions = [], bin = join(root, 'node_modules/.bin/setpoint') }: ProgramOptions = {},

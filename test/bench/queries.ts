@@ -174,8 +174,8 @@ function sortsOf(indexes: IndexSet): string[] {
 }
 
 /**
- * A middle page that first builds an index: its cost, the longest wait of other requests meanwhile, and the memory kept.
- * Measured in processor time of the process, garbage collection included, so that other processes do not count.
+ * A middle page that first builds an index: its cost, the longest wait of other requests meanwhile, and the memory
+ * kept. Measured in processor time of the process, garbage collection included, so that other processes do not count.
  */
 async function firstPages(many: Filled): Promise<Row[]> {
   const took: number[] = []

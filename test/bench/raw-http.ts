@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net'
 
 /**
- * One keep-alive connection that sends prepared requests one after another and reads responses with a content-length. It
- * does as little as a load generator can, so that the server dominates the measurement.
+ * One keep-alive connection that sends prepared requests one after another and reads responses with a content-length.
+ * It does as little as a load generator can, so that the server dominates the measurement.
  */
 export class RawConnection {
   readonly #socket: Socket

@@ -7,8 +7,9 @@ const pong = Buffer.from([0x8a, 0x80, 0, 0, 0, 0])
 export type OnText = (data: Buffer, start: number, end: number) => void
 
 /**
- * One WebSocket on a raw socket. It finds complete frames and replies to pings, and does nothing else, so that the server
- * dominates the measurement. @throws Error if it is refused. `onClose` gets the reason if the server closes it later.
+ * One WebSocket on a raw socket. It finds complete frames and replies to pings, and does nothing else, so that the
+ * server dominates the measurement. @throws Error if it is refused. `onClose` gets the reason if the server closes it
+ * later.
  */
 export function openRawWebSocket(
   url: URL,

@@ -105,7 +105,10 @@ async function requests(): Promise<Row[]> {
   }
 }
 
-/** Compares GETs of a user whose role allows them with those of an administrator, and with a server without authentication. */
+/**
+ * Compares GETs of a user whose role allows them with those of an administrator, and with a server without
+ * authentication.
+ */
 async function reads(withRoles: readonly string[]): Promise<Row[]> {
   await using setpoint = await startSetpoint(withRoles)
   await using open = await startSetpoint([])

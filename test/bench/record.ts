@@ -4,7 +4,8 @@ import { median, type Row } from './table.ts'
 
 /**
  * `npm run bench -- --record [name ...]` keeps the results in docs/maintainers/benchmarks.json, from which
- * scripts/render-benchmarks.mjs renders the table for users. Each benchmark has its own date and load, because a run may have only some.
+ * scripts/render-benchmarks.mjs renders the table for users. Each benchmark has its own date and load, because a run
+ * may have only some.
  */
 const file = new URL('../../docs/maintainers/benchmarks.json', import.meta.url)
 

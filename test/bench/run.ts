@@ -18,15 +18,15 @@ import { startup } from './startup.ts'
 import { printTable, type Row } from './table.ts'
 
 /**
- * `npm run bench [-- name ...]`: ratios against a peer in the same run. Both sides of a round run right after each other
- * on the same machine. The result is the median of the rounds' ratios.
+ * `npm run bench [-- name ...]`: ratios against a peer in the same run. Both sides of a round run right after each
+ * other on the same machine. The result is the median of the rounds' ratios.
  *
  * With `--record` it stores the results, see `record.ts`.
  *
  * `npm run bench -- scale`: the figures of a large server, without a peer.
  *
- * `npm run bench -- --against COMMIT`: the processor time of this program against that of an earlier commit, whose program is
- * built the first time.
+ * `npm run bench -- --against COMMIT`: the processor time of this program against that of an earlier commit, whose
+ * program is built the first time.
  */
 const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   creates,

@@ -25,8 +25,8 @@ const mebibyte = 1024 * 1024
 
 /**
  * A server at the size that the documentation promises: 1,000,000 objects of 1 KiB with three indexes on the embedded
- * store, and 10,000 watchers of all of them. Prints memory, the time of a start, and the delays of deliveries and of GETs
- * while changes are delivered. It takes some ten minutes and 4 GiB, so it runs only when it is named.
+ * store, and 10,000 watchers of all of them. Prints memory, the time of a start, and the delays of deliveries and of
+ * GETs while changes are delivered. It takes some ten minutes and 4 GiB, so it runs only when it is named.
  */
 export async function scale(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'setpoint-bench-'))

@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 
-/** Runs another script of this folder in a process of its own. It reads commands from stdin and prints a line for each. */
+/**
+ * Runs another script of this folder in a process of its own. It reads commands from stdin and prints a line for each.
+ */
 export class ScriptProcess implements AsyncDisposable {
   readonly pid: number
   readonly #child: ChildProcess

@@ -23,7 +23,10 @@ export const backupDefaults = Object.freeze({
   quietMs: 10_000,
   /** Milliseconds for the server to have all objects in its caches. */
   patienceMs: 900_000,
-  /** Megabytes that a command may take more than when it is idle, and a server more than under the same load without a backup. */
+  /**
+   * Megabytes that a command may take more than when it is idle, and a server more than under the same load without a
+   * backup.
+   */
   promiseMb: 100,
 })
 
@@ -45,9 +48,9 @@ interface Loaded {
 }
 
 /**
- * Fills a store with objects, by a backup that it makes itself, backs the server up under load, and restores that elsewhere.
- * Prints time and memory of each command, and the latency of another client's reads. The same load without a backup, on the
- * server started again, tells what of its memory is for the writes.
+ * Fills a store with objects, by a backup that it makes itself, backs the server up under load, and restores that
+ * elsewhere. Prints time and memory of each command, and the latency of another client's reads. The same load without a
+ * backup, on the server started again, tells what of its memory is for the writes.
  * @returns true if nothing took more memory than promised, and the backup has every object
  */
 export async function reportBackup(store: Store, objects: number): Promise<boolean> {

@@ -66,9 +66,9 @@ interface Way {
 }
 
 /**
- * All clients of a soak: writers, a reader, and watchers of everything and of each type of selector, over each transport. If
- * there are several servers, a client uses them in turn: a watch is resumed at another server. An additional watcher misses an
- * event on purpose, to prove that the check would find one.
+ * All clients of a soak: writers, a reader, and watchers of everything and of each type of selector, over each
+ * transport. If there are several servers, a client uses them in turn: a watch is resumed at another server. An
+ * additional watcher misses an event on purpose, to prove that the check would find one.
  */
 export class Cast {
   /** The proxies of the watchers with trouble. */

@@ -21,16 +21,16 @@ const clientsDefaults = Object.freeze({
   /** Milliseconds for the controllers to reconcile the last changes. */
   patienceMs: 120_000,
   /**
-   * A leader survives this many milliseconds without a server: controller-runtime's renew deadline of 10 s, less the 2 s
-   * between two attempts.
+   * A leader survives this many milliseconds without a server: controller-runtime's renew deadline of 10 s, less the 2
+   * s between two attempts.
    */
   survivedMs: 8_000,
 })
 
 /**
- * Runs two managers of controller-runtime while Widgets change, and kills the server and managers. At the end every Widget
- * must be reconciled, and nothing may be left of a deleted one. No manager may exit by itself, unless the server was away for
- * so long that it loses its lease. The other clients run before.
+ * Runs two managers of controller-runtime while Widgets change, and kills the server and managers. At the end every
+ * Widget must be reconciled, and nothing may be left of a deleted one. No manager may exit by itself, unless the server
+ * was away for so long that it loses its lease. The other clients run before.
  * @returns true if that holds
  */
 export async function reportClients(store: Store, durationMs: number, seed: number): Promise<boolean> {

@@ -27,8 +27,8 @@ export const footprintDefaults = Object.freeze({
   allowedShare: 0.1,
   allowedBytes: 8 * mebi,
   /**
-   * Milliseconds of a run in which the server is restarted: a third, but so that the time after them suffices to judge its
-   * memory. A run that is shorter than ten minutes is not judged.
+   * Milliseconds of a run in which the server is restarted: a third, but so that the time after them suffices to judge
+   * its memory. A run that is shorter than ten minutes is not judged.
    */
   restartsMs: (durationMs: number) =>
     durationMs < 10 * minuteMs ? durationMs : Math.min(durationMs / 3, durationMs - 8 * minuteMs),
@@ -135,8 +135,8 @@ export class Footprint {
 }
 
 /**
- * Judges the second half of a run: memory must be flat and the file bounded. The changes that the caches keep follow the rate of
- * writes, so memory is flat if it does not rise by more than that rate explains.
+ * Judges the second half of a run: memory must be flat and the file bounded. The changes that the caches keep follow
+ * the rate of writes, so memory is flat if it does not rise by more than that rate explains.
  */
 export function judge(readings: readonly Reading[], store: Store): Judgement[] {
   const { warmUpMs, historyMs, historyRevisions } = footprintDefaults

@@ -35,8 +35,8 @@ const operatorsDefaults = Object.freeze({
 
 /**
  * Runs two instances of cert-manager and of an operator with webhooks while their objects change, and kills servers and
- * operators. At the end every certificate must be valid, and every greenhouse reconciled, and nothing may be left of a deleted
- * object, or in the end of the definitions.
+ * operators. At the end every certificate must be valid, and every greenhouse reconciled, and nothing may be left of a
+ * deleted object, or in the end of the definitions.
  * @returns true if that holds
  */
 export async function reportOperators(store: Store, durationMs: number, seed: number): Promise<boolean> {

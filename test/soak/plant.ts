@@ -15,8 +15,8 @@ export interface Plant {
 const before = 20
 
 /**
- * Drops one event, each time that it is sent. It is never ADDED, which could be part of the initial state. If the watcher
- * relists before it receives a later event, it has missed nothing, and another event is dropped instead.
+ * Drops one event, each time that it is sent. It is never ADDED, which could be part of the initial state. If the
+ * watcher relists before it receives a later event, it has missed nothing, and another event is dropped instead.
  */
 export function dropOne(): Plant {
   let version: Revision | undefined

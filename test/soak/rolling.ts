@@ -46,8 +46,9 @@ interface Part {
 }
 
 /**
- * Upgrades and downgrades a control plane under load, one process at a time in random order: two servers and two processes of
- * controllers on one etcd, between the program of an earlier commit and the present one. Clients use both servers in turn.
+ * Upgrades and downgrades a control plane under load, one process at a time in random order: two servers and two
+ * processes of controllers on one etcd, between the program of an earlier commit and the present one. Clients use both
+ * servers in turn.
  * @returns true if no guarantee was violated, and every stopped process ended with 0
  */
 export async function reportRolling({ from, seed, durationMs }: RollingOptions): Promise<boolean> {
@@ -103,7 +104,10 @@ interface Roll {
   readonly signal: AbortSignal
 }
 
-/** Replaces every process by the present program and back, over and over. Returns what went wrong with stopped processes. */
+/**
+ * Replaces every process by the present program and back, over and over. Returns what went wrong with stopped
+ * processes.
+ */
 async function roll({ plane, cast, earlier, random, durationMs, say, signal }: Roll): Promise<string[]> {
   const problems: string[] = []
   const endAt = performance.now() + durationMs
@@ -154,8 +158,8 @@ async function cut({ proxies }: Cast, random: Random, signal: AbortSignal): Prom
 }
 
 /**
- * Resolves once every server takes writes, which every other one shows at once with their owner, a controller writes, and the
- * clients go on.
+ * Resolves once every server takes writes, which every other one shows at once with their owner, a controller writes,
+ * and the clients go on.
  * @throws Error if that takes too long, or a server responds otherwise
  */
 async function works(plane: ControlPlane, cast: Cast): Promise<void> {

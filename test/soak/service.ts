@@ -1,7 +1,9 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
-/** Forwards each TCP connection to the next of its ports that accepts one, as a Service does to the pods that are ready. */
+/**
+ * Forwards each TCP connection to the next of its ports that accepts one, as a Service does to the pods that are ready.
+ */
 export class Service {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()

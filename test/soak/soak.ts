@@ -13,10 +13,11 @@ import { type Say, startSaying } from './say.ts'
 import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
 
 /**
- * `npm run soak [-- --minutes 10 --store etcd --members 3 --seed 7]`, `npm run soak -- availability [--minutes 10 --seed 7]`,
- * `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, `npm run soak -- operators [as clients]`, `npm run soak -- upgrade [--store etcd --objects 10000]`,
- * `npm run soak -- backup [--store etcd --objects 100000]`,
- * `npm run soak -- rolling [--from COMMIT --minutes 10 --seed 7]`, or `npm run soak -- e2e [--store etcd]`: exits with 1 on a violation.
+ * `npm run soak [-- --minutes 10 --store etcd --members 3 --seed 7]`, `npm run soak -- availability [--minutes 10
+ * --seed 7]`, `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, `npm run soak -- operators [as
+ * clients]`, `npm run soak -- upgrade [--store etcd --objects 10000]`, `npm run soak -- backup [--store etcd --objects
+ * 100000]`, `npm run soak -- rolling [--from COMMIT --minutes 10 --seed 7]`, or `npm run soak -- e2e [--store etcd]`:
+ * exits with 1 on a violation.
  */
 const defaultMinutes = 10
 

@@ -46,9 +46,10 @@ interface Step {
 }
 
 /**
- * Upgrades a plugin under load: a release that adds a version, and one that changes the stored version, so that all objects
- * are migrated. On etcd two servers are restarted one after the other. The embedded store's one server is restarted for the
- * first release, which promises nothing, and reloads the plugin for the second. Prints the cost of each step.
+ * Upgrades a plugin under load: a release that adds a version, and one that changes the stored version, so that all
+ * objects are migrated. On etcd two servers are restarted one after the other. The embedded store's one server is
+ * restarted for the first release, which promises nothing, and reloads the plugin for the second. Prints the cost of
+ * each step.
  * @returns true if no write was refused for longer than the promise, and none was lost
  */
 export async function reportUpgrade(store: Store, objects: number): Promise<boolean> {
@@ -181,8 +182,8 @@ function gadgetsOf({ url }: ServerProcess, version: string): Collection {
 }
 
 /**
- * Clients that change one object after another, in the version that every release serves. A write that fails is tried again
- * at once on the next server.
+ * Clients that change one object after another, in the version that every release serves. A write that fails is tried
+ * again at once on the next server.
  */
 class Writers {
   /** Longest time from the first failed attempt at a write to the attempt that was acknowledged. */

@@ -169,7 +169,9 @@ export function readingConformance(harness: StorageHarness): void {
   })
 }
 
-/** Returns keys with each ASCII character at the start, in the middle and at the end, and the neighbours of a prefix. */
+/**
+ * Returns keys with each ASCII character at the start, in the middle and at the end, and the neighbours of a prefix.
+ */
 function allAsciiKeys(): string[] {
   const keys = new Set(['a', 'a/', 'a/b', 'a/b/c', 'a/bc', 'a0', 'a/b0', 'aa', 'b', '`', 'a.b', 'a/B'])
   for (let code = 1; code < 128; code++) {

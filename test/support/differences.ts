@@ -1,4 +1,6 @@
-/** The responses that differ from the recorded ones. Each key is a scenario and a request, its value Setpoint's status. */
+/**
+ * The responses that differ from the recorded ones. Each key is a scenario and a request, its value Setpoint's status.
+ */
 
 export interface Difference {
   /** A sentence in a page of `docs/reference`. */

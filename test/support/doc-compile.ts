@@ -12,7 +12,10 @@ import { writeFiles } from './plugins.ts'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const modules = join(root, 'node_modules')
 
-/** What `setpoint create --typescript` gives a reader: the tsconfig.json and the dev dependencies that blocks compile with. */
+/**
+ * What `setpoint create --typescript` gives a reader: the tsconfig.json and the dev dependencies that blocks compile
+ * with.
+ */
 const template = join(root, 'apiserver/templates/typescript')
 
 /** Says that a parameter of JavaScript has no type. All other rules hold for JavaScript too. */
@@ -31,7 +34,8 @@ export function isCode({ language }: DocBlock): boolean {
 }
 
 /**
- * Compiles blocks in a folder outside the repository, all at once, with the packages and the tsconfig.json of a new plugin.
+ * Compiles blocks in a folder outside the repository, all at once, with the packages and the tsconfig.json of a new
+ * plugin.
  *
  *     marks        compiled as
  *     none         a module of its own

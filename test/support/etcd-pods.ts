@@ -22,8 +22,8 @@ interface Addresses {
 }
 
 /**
- * The pods of the chart's etcd as local processes with the rendered arguments. Only the folders of volumes, the names of
- * members, and the ports differ.
+ * The pods of the chart's etcd as local processes with the rendered arguments. Only the folders of volumes, the names
+ * of members, and the ports differ.
  */
 export class EtcdPods {
   readonly members: readonly Addresses[]

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
 
 /**
- * Stands before a server. It passes requests on, and takes the WebSockets itself: each watch of the flooded path gets events at a
- * steady rate, more than the disk of a test machine could store.
+ * Stands before a server. It passes requests on, and takes the WebSockets itself: each watch of the flooded path gets
+ * events at a steady rate, more than the disk of a test machine could store.
  */
 export class EventFlood {
   /** Events that have been sent. */

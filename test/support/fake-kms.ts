@@ -3,7 +3,10 @@ import { rm } from 'node:fs/promises'
 import { Server, ServerCredentials, status } from '@grpc/grpc-js'
 import protobuf from 'protobufjs'
 
-/** A key management service of Kubernetes (KMS v2) on a Unix socket, which tests can stop, silence and have lose its keys. */
+/**
+ * A key management service of Kubernetes (KMS v2) on a Unix socket, which tests can stop, silence and have lose its
+ * keys.
+ */
 
 const { root } = protobuf.parse(`syntax = "proto3"; package v2;
 message StatusRequest {}

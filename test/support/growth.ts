@@ -6,8 +6,9 @@ const times = 16
 const leastMs = 20
 
 /**
- * Expects work whose cost does not grow with the square of its size. It compares processor times, the least of several tries,
- * because a busy machine lengthens all of them: sixteen times the size may cost four times as much as linear work does.
+ * Expects work whose cost does not grow with the square of its size. It compares processor times, the least of several
+ * tries, because a busy machine lengthens all of them: sixteen times the size may cost four times as much as linear
+ * work does.
  */
 export function expectLinear(work: (size: number) => unknown, largest = 64_000): void {
   let less = Number.POSITIVE_INFINITY

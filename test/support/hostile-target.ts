@@ -2,7 +2,9 @@ import http from 'node:http'
 import type { HostileRequest } from './hostile-requests.ts'
 import type { TurnMeter } from './turn-meter.ts'
 
-/** Milliseconds of processor time that a turn of the event loop may take, on a machine that is not slower than usual. */
+/**
+ * Milliseconds of processor time that a turn of the event loop may take, on a machine that is not slower than usual.
+ */
 const turnMs = 50
 
 /** Milliseconds of processor time for the text below on the machine that the bounds of the product were measured on. */
@@ -24,8 +26,8 @@ export function longestAllowedMs(): number {
 const batchSize = 20
 
 /**
- * Times that a request must be slow: it may be the first to need compiled code, or meet collections of garbage while other tests
- * fill the caches of the processor.
+ * Times that a request must be slow: it may be the first to need compiled code, or meet collections of garbage while
+ * other tests fill the caches of the processor.
  */
 const attempts = 20
 

@@ -1,6 +1,6 @@
 /**
- * Texts for which a careless parser takes more time than in proportion to their length: repetitions, blanks, separators,
- * nesting, quotes and escapes without an end, and texts that are almost valid.
+ * Texts for which a careless parser takes more time than in proportion to their length: repetitions, blanks,
+ * separators, nesting, quotes and escapes without an end, and texts that are almost valid.
  */
 
 type Shape = (length: number, valid: string) => string

@@ -23,7 +23,10 @@ export interface KubectlOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** kubectl with a home folder of its own. It keeps its cache of discovery there, and reads `.kube/config` if that exists. */
+/**
+ * kubectl with a home folder of its own. It keeps its cache of discovery there, and reads `.kube/config` if that
+ * exists.
+ */
 export class Kubectl {
   readonly home: string
   readonly #binary: string

@@ -9,8 +9,8 @@ import { need } from './tools.ts'
 await need(findGenerator)
 
 /**
- * Returns the program of openapi-typescript, which is installed into the cache folder at the first use. It needs an older
- * compiler than ours, so it cannot be one of our dependencies. @throws Error if it cannot be installed
+ * Returns the program of openapi-typescript, which is installed into the cache folder at the first use. It needs an
+ * older compiler than ours, so it cannot be one of our dependencies. @throws Error if it cannot be installed
  */
 export async function findGenerator(): Promise<string> {
   const home = join(cacheFolder(), 'openapi-typescript-7.13.0')

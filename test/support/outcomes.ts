@@ -25,7 +25,9 @@ export class Outcomes {
   /** Objects since their first apply. */
   readonly #applied = new Set<string>()
 
-  /** @param isExact for definitions and their objects, where Kubernetes decides: the fields of all causes, and deletions */
+  /**
+   * @param isExact for definitions and their objects, where Kubernetes decides: the fields of all causes, and deletions
+   */
   constructor(side: Side, isExact = false) {
     this.#side = side
     this.#isExact = isExact

@@ -20,8 +20,8 @@ export interface Surroundings {
 }
 
 /**
- * A pod's containers as local processes, with their arguments and variables, and its volumes as folders. Only the paths of
- * volumes, the addresses of other services, and the port differ in the arguments.
+ * A pod's containers as local processes, with their arguments and variables, and its volumes as folders. Only the paths
+ * of volumes, the addresses of other services, and the port differ in the arguments.
  */
 export class PodProcess {
   readonly pod: Pod

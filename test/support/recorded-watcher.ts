@@ -45,8 +45,8 @@ export class RecordedWatcher {
   }
 
   /**
-   * Resolves when it knows every event up to a version, or after `patienceMs`: the record then shows the missing ones. A
-   * watcher with a selector may learn the version only from the bookmark at the end of a watch.
+   * Resolves when it knows every event up to a version, or after `patienceMs`: the record then shows the missing ones.
+   * A watcher with a selector may learn the version only from the bookmark at the end of a watch.
    * @throws Error on a malformed event
    */
   async catchUp(version: Revision, patienceMs = 180_000): Promise<void> {
@@ -108,7 +108,8 @@ export class RecordedWatcher {
       this.#known = undefined
       return
     }
-    // An event stream names the version to resume from; other watches can resume from any version after the first bookmark.
+    // An event stream names the version to resume from; other watches can resume from any version after the first
+    // bookmark.
     if (id !== undefined) this.#known = parseRevision(id)
     else if (this.#known !== undefined || event.type === 'BOOKMARK') {
       const version = parseRevision(event.object.metadata.version)

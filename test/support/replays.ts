@@ -59,7 +59,10 @@ export class Replays {
   }
 }
 
-/** Returns what Setpoint must respond: the same, except where kube-apiserver cannot decode or handle a malformed request. */
+/**
+ * Returns what Setpoint must respond: the same, except where kube-apiserver cannot decode or handle a malformed
+ * request.
+ */
 function expectedOf({ response }: Exchange, recorded: Outcome, outcome: Outcome, isExact: boolean): unknown {
   const { status, body } = response
   const isRefused = outcome.status >= 400 && outcome.status < 500

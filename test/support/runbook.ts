@@ -101,7 +101,9 @@ export class Runbook {
   }
 }
 
-/** Gives files to another user, as the files of a service are, if the tests run as root. Returns the uid of their owner. */
+/**
+ * Gives files to another user, as the files of a service are, if the tests run as root. Returns the uid of their owner.
+ */
 export async function giveAway(...paths: readonly string[]): Promise<number | undefined> {
   const self = process.getuid?.()
   if (self !== 0) return self

@@ -1,7 +1,9 @@
-// Runs servers of the compiled program in this process, as its parent asks. JavaScript, so that every supported Node runs it.
+// Runs servers of the compiled program in this process, as its parent asks. JavaScript, so that every supported Node
+// runs it.
 //
-// A start in a new process takes a second of processor time, most of it for code that V8 has not seen yet, and 50 ms here.
-// What `serve` adds, such as signals, exit codes and the handling of faults, is for tests with a process for each server.
+// A start in a new process takes a second of processor time, most of it for code that V8 has not seen yet, and 50 ms
+// here. What `serve` adds, such as signals, exit codes and the handling of faults, is for tests with a process for each
+// server.
 import process from 'node:process'
 import { parseCommandLine } from '../../apiserver/dist/cli/flags.js'
 import { startServer } from '../../apiserver/dist/cli/server.js'

@@ -15,7 +15,10 @@ import { type HostedServer, serverHost } from './server-host.ts'
 
 export const builtProgram = fileURLToPath(new URL('../../node_modules/.bin/setpoint', import.meta.url))
 
-/** Tests that wait for the end of a lease wait for a third of the default. Much shorter ones end by themselves on a busy machine. */
+/**
+ * Tests that wait for the end of a lease wait for a third of the default. Much shorter ones end by themselves on a busy
+ * machine.
+ */
 const leaseSeconds = '5'
 
 export interface ServerOptions {
@@ -74,8 +77,9 @@ export async function startServer(options: ServerOptions = {}): Promise<ServerPr
 }
 
 /**
- * Starts a server in a process that it shares with other servers of this test process, for a twentieth of the processor time
- * of a process of its own. For tests that need none: that neither kill it nor ask how the program starts, ends and fails.
+ * Starts a server in a process that it shares with other servers of this test process, for a twentieth of the processor
+ * time of a process of its own. For tests that need none: that neither kill it nor ask how the program starts, ends and
+ * fails.
  */
 export async function startSharedServer(
   options: Omit<ServerOptions, 'program'> = {},
@@ -86,7 +90,9 @@ export async function startSharedServer(
   return server
 }
 
-/** Runs the program until it exits by itself. @param options `input` is its standard input, which is empty by default */
+/**
+ * Runs the program until it exits by itself. @param options `input` is its standard input, which is empty by default
+ */
 export async function runProgram(
   args: readonly string[],
   { input, ...options }: { env?: Readonly<Record<string, string>>; cwd?: string; input?: string } = {},

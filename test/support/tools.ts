@@ -4,8 +4,8 @@ export class MissingTool extends Error {
 }
 
 /**
- * Finds or fetches a program. A module that starts one calls this when it is imported, so that only the test files that need
- * the program wait for it.
+ * Finds or fetches a program. A module that starts one calls this when it is imported, so that only the test files that
+ * need the program wait for it.
  * @throws MissingTool
  */
 export async function need(find: () => Promise<unknown>): Promise<void> {

@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 
 /**
- * Measures the turns of the event loop of a program that preloads it (`node --import`): a socket at the path in TURN_METER
- * takes the lines `begin` and `end`. The response to `end` is the longest turn since `begin`: milliseconds of processor time
- * of the main thread. Other processes and the threads of V8 do not count, so a busy machine makes no turn longer.
+ * Measures the turns of the event loop of a program that preloads it (`node --import`): a socket at the path in
+ * TURN_METER takes the lines `begin` and `end`. The response to `end` is the longest turn since `begin`: milliseconds
+ * of processor time of the main thread. Other processes and the threads of V8 do not count, so a busy machine makes no
+ * turn longer.
  */
 
 /** The first number is the time on a processor in nanoseconds. */

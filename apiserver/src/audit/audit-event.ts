@@ -43,7 +43,9 @@ interface Place {
 /** Users live as long as their credentials, and most send all their requests from one place. */
 const places = new WeakMap<UserInfo, Place>()
 
-/** Returns the fields about the sender of a request as JSON: `user`, `impersonatedUser`, `sourceIPs` and `userAgent`. */
+/**
+ * Returns the fields about the sender of a request as JSON: `user`, `impersonatedUser`, `sourceIPs` and `userAgent`.
+ */
 export function senderJson(
   user: UserInfo | undefined,
   impersonated: UserInfo | undefined,
@@ -124,8 +126,8 @@ function cutAgent(text: string): string {
 }
 
 /**
- * Returns the addresses that a request came through, as Kubernetes does: those of `X-Forwarded-For`, then `X-Real-Ip`, then
- * the peer of the connection. Only the last one is certain.
+ * Returns the addresses that a request came through, as Kubernetes does: those of `X-Forwarded-For`, then `X-Real-Ip`,
+ * then the peer of the connection. Only the last one is certain.
  */
 function sourceIPsOf(
   remoteAddress: string,

@@ -36,9 +36,9 @@ export class AuditFileError extends Error {
 /**
  * Appends events to a file, one line each, and rotates it.
  *
- * Guarantees: never blocks a request. Lines are whole, except for one that a crash or a full disk cut off; what follows it
- * begins on a new line. Events that do not fit into the buffer, or cannot be written, are dropped and counted, and later
- * ones are written again as soon as it works.
+ * Guarantees: never blocks a request. Lines are whole, except for one that a crash or a full disk cut off; what follows
+ * it begins on a new line. Events that do not fit into the buffer, or cannot be written, are dropped and counted, and
+ * later ones are written again as soon as it works.
  */
 export class AuditFile implements AuditSink {
   readonly name = 'log'

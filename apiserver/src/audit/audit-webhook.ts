@@ -45,9 +45,9 @@ interface AuditWebhookOptions {
  *     idle ──first event──▶ collecting ──full, or batchMs──▶ sending ──2xx──▶ idle or collecting
  *                                                       retry ◀──error, 408, 429, 5xx──┘
  *
- * Guarantees: never blocks a request. A batch is sent again until it is accepted, so the receiver can get an event twice;
- * `auditID` and `stage` identify it. Events that do not fit into the buffer are dropped and counted, as is a batch that
- * the receiver refuses with another 4xx.
+ * Guarantees: never blocks a request. A batch is sent again until it is accepted, so the receiver can get an event
+ * twice; `auditID` and `stage` identify it. Events that do not fit into the buffer are dropped and counted, as is a
+ * batch that the receiver refuses with another 4xx.
  */
 export class AuditWebhook implements AuditSink {
   readonly name = 'webhook'

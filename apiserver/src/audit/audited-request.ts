@@ -104,7 +104,10 @@ export class AuditedRequest {
     }
   }
 
-  /** Adds an annotation to the event of the end. Of sensitive kinds there are none, because they may have values of objects. */
+  /**
+   * Adds an annotation to the event of the end. Of sensitive kinds there are none, because they may have values of
+   * objects.
+   */
   annotate(key: string, value: string): void {
     this.#noteLength += key.length + value.length
     if (this.#noteLength > eventDefaults.annotationsLength) {
@@ -212,7 +215,10 @@ export class AuditedRequest {
     return value === undefined || this.#isSensitiveObject(value) ? undefined : this.#textOf(value)
   }
 
-  /** A body can have another kind than the path, or be a `List` of any kinds, and is refused only after it has been read. */
+  /**
+   * A body can have another kind than the path, or be a `List` of any kinds, and is refused only after it has been
+   * read.
+   */
   #isSensitiveObject(value: unknown): boolean {
     if (!isRecord(value)) return false
     const { apiVersion, kind, items } = value

@@ -14,7 +14,9 @@ export type AuditStage = (typeof auditStages)[number]
 
 /** What a policy decides by. */
 export interface AuditAttributes {
-  /** The authenticated user, also if the request impersonates another. Undefined if the caller was not authenticated. */
+  /**
+   * The authenticated user, also if the request impersonates another. Undefined if the caller was not authenticated.
+   */
   readonly user: UserInfo | undefined
   readonly verb: string
   /** Objects, or a path that is not about objects. */
@@ -72,7 +74,9 @@ export class AuditPolicy {
   }
 }
 
-/** In force without a policy file: the metadata of every request, once it is complete, and of a watch when it starts. */
+/**
+ * In force without a policy file: the metadata of every request, once it is complete, and of a watch when it starts.
+ */
 export const metadataPolicy = new AuditPolicy([
   {
     level: 'Metadata',

@@ -27,8 +27,8 @@ type CheckStatus = 'success' | 'failure' | 'error'
  * bug has dropped from the log would otherwise be missing until the next restart.
  *
  * Compares keys and revisions at one revision of the store; a revision is written once, so equal revisions have equal
- * content. The cache's side is a snapshot of that revision, so writes during the check raise no false alarm. A cache that
- * differs is discarded and rebuilt.
+ * content. The cache's side is a snapshot of that revision, so writes during the check raise no false alarm. A cache
+ * that differs is discarded and rebuilt.
  */
 export class ConsistencyCheck {
   readonly #storage: Storage

@@ -19,11 +19,11 @@ export const viewDefaults = Object.freeze({
 type View = Buffer | ConversionError
 
 /**
- * The wire bytes of one kind's objects in versions other than the hub. An entry is converted when a client first asks for
- * that version. Lists and watches of all clients share the result.
+ * The wire bytes of one kind's objects in versions other than the hub. An entry is converted when a client first asks
+ * for that version. Lists and watches of all clients share the result.
  *
- * Keeps two generations of at most half the bound each. A view that is used moves to the young one; when that is full, it
- * becomes the old one, and the previous old one is dropped.
+ * Keeps two generations of at most half the bound each. A view that is used moves to the young one; when that is full,
+ * it becomes the old one, and the previous old one is dropped.
  */
 export class ConvertedViews {
   readonly #versions = new Map<

@@ -43,8 +43,8 @@ let lastGeneration = 0
  * - A branch's count of a child is the child's number of pairs.
  * - Every pair of child i is at or above separator i (if i > 0) and below separator i + 1. After deletions, separator i
  *   may be below the least pair of child i.
- * - The first separator of a branch is never compared. In every child but the first, it equals the parent's separator for
- *   the branch, so neighbours can be joined as they are.
+ * - The first separator of a branch is never compared. In every child but the first, it equals the parent's separator
+ *   for the branch, so neighbours can be joined as they are.
  */
 export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S> {
   #generation: number
@@ -69,8 +69,8 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   }
 
   /**
-   * Fills the tree with pairs, which must ascend strictly. Faster than `set`, since it creates each node once and does not
-   * search. The tree must not change in the meantime.
+   * Fills the tree with pairs, which must ascend strictly. Faster than `set`, since it creates each node once and does
+   * not search. The tree must not change in the meantime.
    * @throws Error if the tree is not empty
    */
   *fill(keys: readonly (K | undefined)[], values: readonly V[]): Work<void> {

@@ -27,7 +27,9 @@ export const entryDefaults = Object.freeze({
 export type IndexProblem =
   /** The index function threw, or returned something other than strings. */
   | { readonly kind: 'function'; readonly index: string; readonly message: string }
-  /** It has a value of a unique index that another object holds, because stored data clashed when the index was added. */
+  /**
+   * It has a value of a unique index that another object holds, because stored data clashed when the index was added.
+   */
   | { readonly kind: 'unheld'; readonly index: string; readonly value: string }
   /** A conversion function failed, so the object cannot be read in that version. */
   | { readonly kind: 'conversion'; readonly version: string; readonly message: string }

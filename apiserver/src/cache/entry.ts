@@ -8,7 +8,8 @@ import {
 import { ConversionError, type PackedValues, type Reservations } from '../model/index.ts'
 
 /**
- * One version of one object in the cache. It is immutable. The cache, its snapshots, the history and responses share it.
+ * One version of one object in the cache. It is immutable. The cache, its snapshots, the history and responses share
+ * it.
  */
 export interface Entry {
   /** metadata.name */
@@ -30,8 +31,8 @@ export interface Entry {
    */
   readonly storedFormDiffers?: true
   /**
-   * Set if the stored object cannot be converted to the hub. `bytes` is then in the version `apiVersion` that it is stored
-   * in, only the default indexes have values, and `recorded` are the unique values that it has recorded.
+   * Set if the stored object cannot be converted to the hub. `bytes` is then in the version `apiVersion` that it is
+   * stored in, only the default indexes have values, and `recorded` are the unique values that it has recorded.
    */
   readonly unconverted?: {
     readonly apiVersion: string

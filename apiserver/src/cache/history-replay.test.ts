@@ -12,7 +12,9 @@ import { HistoryReplay, replayDefaults } from './history-replay.ts'
 import { LogFollower } from './log-follower.ts'
 import type { ModelCache } from './model-cache.ts'
 
-/** A cache that starts after every change, and a store whose old changes go through `alter`, each read after `begin`. */
+/**
+ * A cache that starts after every change, and a store whose old changes go through `alter`, each read after `begin`.
+ */
 async function laterCache(
   { storage, served }: Rooms,
   alter: (change: Change) => Change,

@@ -9,7 +9,10 @@ import type { ModelCache } from './model-cache.ts'
 export const replayDefaults = Object.freeze({
   /** Milliseconds for reading older changes from the store. After that the client gets 410 and lists again. */
   timeoutMs: 10_000,
-  /** If the store was silent for this many milliseconds at the end of that time, it counts as unreachable: the client gets 503. */
+  /**
+   * If the store was silent for this many milliseconds at the end of that time, it counts as unreachable: the client
+   * gets 503.
+   */
   silenceMs: 3_000,
 })
 
@@ -30,8 +33,8 @@ interface Reading {
  *     gathering ──next tick, and after the read before it──▶ reading ──▶ done
  *
  * Callers that arrive while a read is gathering share it. The read covers the oldest of their revisions up to the floor
- * of the cache's history. Later callers gather for the next read, which covers only older changes. So a thousand clients
- * that return after a restart cause a few reads, and each change is read once.
+ * of the cache's history. Later callers gather for the next read, which covers only older changes. So a thousand
+ * clients that return after a restart cause a few reads, and each change is read once.
  */
 export class HistoryReplay {
   readonly #storage: Storage
@@ -146,7 +149,8 @@ export class HistoryReplay {
 
   /**
    * Returns the oldest wanted revision that the store still has every later change of, so that one client that was away
-   * for too long does not take the others down. Uses bisection with empty watches, which the store rejects like full ones.
+   * for too long does not take the others down. Uses bisection with empty watches, which the store rejects like full
+   * ones.
    */
   async #oldestKept(
     cache: ModelCache,

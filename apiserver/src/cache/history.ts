@@ -31,8 +31,8 @@ export const historyDefaults: HistoryLimits = Object.freeze({
 })
 
 /**
- * The recent changes of one model, oldest first. Every change above `floor` is in it, so a watch that resumes from there
- * misses nothing.
+ * The recent changes of one model, oldest first. Every change above `floor` is in it, so a watch that resumes from
+ * there misses nothing.
  */
 export class History {
   #kept: (Kept | undefined)[] = []
@@ -68,7 +68,9 @@ export class History {
     this.trim()
   }
 
-  /** Evicts events that exceed the bounds. Call it regularly, so that a burst ages out on a kind that has fallen quiet. */
+  /**
+   * Evicts events that exceed the bounds. Call it regularly, so that a burst ages out on a kind that has fallen quiet.
+   */
   trim(): void {
     const { minEvents, maxEvents, maxAgeMs, maxBytes } = this.#limits
     const oldest = this.#now() - maxAgeMs
@@ -86,8 +88,8 @@ export class History {
   }
 
   /**
-   * Prepends every event above `floor` up to the present floor. If there is no room for all of them, only the newest are
-   * kept and the new floor is higher than `floor`.
+   * Prepends every event above `floor` up to the present floor. If there is no room for all of them, only the newest
+   * are kept and the new floor is higher than `floor`.
    */
   prepend(events: readonly CacheEvent[], floor: Revision): void {
     const { maxEvents, maxBytes } = this.#limits
@@ -129,8 +131,8 @@ export class History {
   }
 
   /**
-   * Returns the events after a revision up to another, latest first. Undefined if some of them were evicted, or prepended:
-   * in those, the first event of an object does not know the version of its previous state.
+   * Returns the events after a revision up to another, latest first. Undefined if some of them were evicted, or
+   * prepended: in those, the first event of an object does not know the version of its previous state.
    */
   latestFirst(after: Revision, until: Revision): Iterable<CacheEvent> | undefined {
     const from = after < this.#origin ? undefined : this.positionAfter(after)
@@ -168,7 +170,9 @@ const compactAfter = 1024
  */
 const valueBytes = 128
 
-/** Returns the bytes that an event keeps in memory. The previous content is usually kept by an earlier event already. */
+/**
+ * Returns the bytes that an event keeps in memory. The previous content is usually kept by an earlier event already.
+ */
 export function bytesOf(event: CacheEvent): number {
   const entry = event.next ?? event.previous
   return entry === undefined ? 0 : bytesOfEntry(entry)

@@ -5,8 +5,8 @@ import type { Entry } from './entry.ts'
 import type { PairComparator, PairOrder } from './tree-node.ts'
 
 /**
- * One object of a store while it exists. Indexes point to slots, so a write leaves an index alone if no value changes in
- * it, and readers get from an index to the object without a search by name. A slot has the newest entry. An older
+ * One object of a store while it exists. Indexes point to slots, so a write leaves an index alone if no value changes
+ * in it, and readers get from an index to the object without a search by name. A slot has the newest entry. An older
  * snapshot finds its own entry by name (`ModelSnapshot.entryOf`).
  */
 export interface Slot extends Named {

@@ -271,8 +271,8 @@ export class ListIndexes {
 
   /**
    * Evicts indexes past the bounds, but not the one that was just built. The victim is the one with the least credit of
-   * the caller who holds the most entries. With each use an index gets its cost as credit above that of the last evicted
-   * one, so the least credit means the longest time unused in proportion to the cost.
+   * the caller who holds the most entries. With each use an index gets its cost as credit above that of the last
+   * evicted one, so the least credit means the longest time unused in proportion to the cost.
    */
   #evict(built?: string): void {
     const entries = listIndexDefaults.entriesPerObject * this.#objects()

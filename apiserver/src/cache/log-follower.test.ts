@@ -348,8 +348,8 @@ describe('log follower', () => {
 })
 
 /**
- * A follower whose first watch delivers nothing. Its rooms have one object, `zero`. `forget` compacts the store and ends
- * that watch; `breakLog` only ends it.
+ * A follower whose first watch delivers nothing. Its rooms have one object, `zero`. `forget` compacts the store and
+ * ends that watch; `breakLog` only ends it.
  */
 async function losingLog(failure?: Error) {
   const rooms = await openRooms()

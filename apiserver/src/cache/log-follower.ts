@@ -58,8 +58,8 @@ interface Followed {
  *        compacted    ▼  │    from a snapshot; watches end with 410
  *                  rebuilding
  *
- * All changes of one revision are applied in one step, and the position moves only past whole revisions. Other work runs
- * between revisions, however large a batch is.
+ * All changes of one revision are applied in one step, and the position moves only past whole revisions. Other work
+ * runs between revisions, however large a batch is.
  */
 export class LogFollower {
   readonly #storage: Storage
@@ -193,8 +193,8 @@ export class LogFollower {
   }
 
   /**
-   * Returns the cached object for a write to start from. It may be behind the store. Undefined if it does not exist, and
-   * if the cache is incomplete or known to be behind.
+   * Returns the cached object for a write to start from. It may be behind the store. Undefined if it does not exist,
+   * and if the cache is incomplete or known to be behind.
    */
   entryOf(served: ServedModel, key: ObjectKey): Entry | undefined {
     if (this.trouble !== undefined) return undefined

@@ -75,7 +75,8 @@ export class ModelCache {
 
   /**
    * Returns the wire JSON of an entry of this cache in a version.
-   * @throws ConversionError; ConversionNeeded if `prepareViews` must find the outcome; ApiError 503 if the object is stored in a
+   * @throws ConversionError; ConversionNeeded if `prepareViews` must find the outcome; ApiError 503 if the object is
+   * stored in a
    *   version that this server does not know
    */
   bytesOf(entry: Entry, version: ServedVersion): Buffer {

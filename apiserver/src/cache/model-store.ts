@@ -12,8 +12,8 @@ import { sortPairs } from './pair-sort.ts'
 /**
  * The objects of one model by key, with all their indexes. One writer; readers take snapshots.
  *
- * Guarantees: a write changes the objects and all indexes in one step, and touches only the indexes whose values differ.
- * The time of a snapshot depends only on the number of indexes. A snapshot never changes.
+ * Guarantees: a write changes the objects and all indexes in one step, and touches only the indexes whose values
+ * differ. The time of a snapshot depends only on the number of indexes. A snapshot never changes.
  */
 export class ModelStore {
   readonly indexes: IndexSet

@@ -63,7 +63,9 @@ export class ModelTrees<T extends Slot = Slot> {
     await finishYielding(this.#labelKeys.fill(pairs.values, pairs.objects), yielder)
   }
 
-  /** Moves an object in the indexes whose values differ. Returns about how many pairs of indexes it adds and removes. */
+  /**
+   * Moves an object in the indexes whose values differ. Returns about how many pairs of indexes it adds and removes.
+   */
   reindex(slot: T, next: Entry | undefined, previous: Entry | undefined): number {
     let pairs = 0
     for (let position = 0; position < this.#indexes.length; position++) {

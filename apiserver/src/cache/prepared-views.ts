@@ -21,8 +21,8 @@ interface PrepareOptions {
 }
 
 /**
- * Returns what shows entries in a version, after a webhook has converted those that it must. For an entry that cannot be shown,
- * it throws.
+ * Returns what shows entries in a version, after a webhook has converted those that it must. For an entry that cannot
+ * be shown, it throws.
  * @throws the error of an entry that a webhook could not convert; the signal's reason
  */
 export async function shownIn(

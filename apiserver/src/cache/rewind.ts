@@ -4,16 +4,18 @@ import type { CacheEvent } from './history.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 import { ModelTrees, SingleValueIndex } from './model-trees.ts'
 
-/** The cost of adding or removing a pair, in entries handled: a search of a tree, and copies of its nodes on the way. */
+/**
+ * The cost of adding or removing a pair, in entries handled: a search of a tree, and copies of its nodes on the way.
+ */
 const pairWork = 32
 
 /**
- * Makes an earlier state from a snapshot by undoing changes, latest first. The states share all nodes of their trees that
- * the changes left alone.
+ * Makes an earlier state from a snapshot by undoing changes, latest first. The states share all nodes of their trees
+ * that the changes left alone.
  *
- * Invariant (rewind.test.ts): an object that exists in both states keeps its slot, whose entry is newer than the earlier
- * state. `ModelSnapshot.entryOf` then finds the entry by key, because each change is one write of the store: the slot
- * was written after the last write in the earlier state.
+ * Invariant (rewind.test.ts): an object that exists in both states keeps its slot, whose entry is newer than the
+ * earlier state. `ModelSnapshot.entryOf` then finds the entry by key, because each change is one write of the store:
+ * the slot was written after the last write in the earlier state.
  */
 export class Rewind {
   readonly #from: ModelSnapshot

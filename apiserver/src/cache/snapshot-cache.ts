@@ -10,8 +10,8 @@ export const snapshotCacheDefaults = Object.freeze({
   /** Snapshots of each model. Bounds the lists that clients can page through concurrently. */
   snapshots: 64,
   /**
-   * Bytes of former versions of objects that only the snapshots of a model keep, as many as its history keeps. One user could
-   * otherwise keep all objects of a kind 64 times.
+   * Bytes of former versions of objects that only the snapshots of a model keep, as many as its history keeps. One user
+   * could otherwise keep all objects of a kind 64 times.
    */
   bytes: 64 * 1024 * 1024,
   /** Bytes of an entry in memory besides its content and values. */
@@ -51,8 +51,8 @@ interface Kept {
 }
 
 /**
- * The snapshots of one model that lists were served from, so that further pages come from the same state. Snapshots share
- * almost all of their memory with each other and with the present state.
+ * The snapshots of one model that lists were served from, so that further pages come from the same state. Snapshots
+ * share almost all of their memory with each other and with the present state.
  *
  * A state that is not kept, such as that of a list on another server, is made from a later one (`Rewind`).
  */
@@ -114,8 +114,8 @@ export class SnapshotCache {
   }
 
   /**
-   * Returns a state as `at`. If it is not kept, makes it from the next state that is, and keeps it. Requests for one state
-   * may work side by side; all end when the first has made it.
+   * Returns a state as `at`. If it is not kept, makes it from the next state that is, and keeps it. Requests for one
+   * state may work side by side; all end when the first has made it.
    * @throws ApiError 410 if the history no longer has the changes, or if the cache is rebuilt meanwhile
    */
   *rewind(revision: Revision): Work<ModelSnapshot> {

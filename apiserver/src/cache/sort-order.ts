@@ -11,7 +11,9 @@ export interface SortKey {
   readonly descending: boolean
 }
 
-/** The key of an object in a sort: its value, or a list of values if the sort has several keys. No value is undefined. */
+/**
+ * The key of an object in a sort: its value, or a list of values if the sort has several keys. No value is undefined.
+ */
 export type OrderKey = string | readonly (string | undefined)[]
 
 /** An object with its key. */
@@ -30,7 +32,10 @@ export function sortValue(entry: Entry, { index, descending }: SortKey): string 
   return descending ? largestOf(values) : smallestOf(values)
 }
 
-/** The order of a sort: key by key, objects without a value last in either direction, ties by name and namespace ascending. */
+/**
+ * The order of a sort: key by key, objects without a value last in either direction, ties by name and namespace
+ * ascending.
+ */
 export class SortOrder implements PairOrder<OrderKey, Named> {
   readonly byValue = true
   readonly keys: readonly SortKey[]

@@ -55,7 +55,9 @@ export class Alongside {
     }
   }
 
-  /** Returns this object's revision, or undefined if the state does not have it. `key` is the other state's next one. */
+  /**
+   * Returns this object's revision, or undefined if the state does not have it. `key` is the other state's next one.
+   */
   take(key: ObjectKey): StoredRevision | undefined {
     if (this.#next?.key !== key) return undefined
     const taken = this.#next

@@ -20,8 +20,9 @@ interface CheckedKeys {
 }
 
 /**
- * The objects that are not in the caches because they cannot be decrypted or decoded. When a key is back, the caches of its
- * objects are rebuilt, so that lists have them again and watches start over. It also watches the keys of service accounts.
+ * The objects that are not in the caches because they cannot be decrypted or decoded. When a key is back, the caches of
+ * its objects are rebuilt, so that lists have them again and watches start over. It also watches the keys of service
+ * accounts.
  */
 export class UnreadableObjects {
   readonly #storage: Storage
@@ -51,7 +52,10 @@ export class UnreadableObjects {
     return titles.length === 0 ? undefined : `some cannot be read; ${titles.join(', ')}`
   }
 
-  /** Looks every `retryMs` whether they can be read again: a key service may be back. Resolves when the signal is aborted. */
+  /**
+   * Looks every `retryMs` whether they can be read again: a key service may be back. Resolves when the signal is
+   * aborted.
+   */
   async run(signal: AbortSignal): Promise<void> {
     await this.#checkKeys(signal)
     while (!signal.aborted) {

@@ -7,8 +7,8 @@ import { unsealed } from '../operations/index.ts'
 import { UsageError } from './flags-values.ts'
 
 /**
- * A file that gets its name when it is complete. Until then it is beside it, with a name that ends in `.partial`, which only a
- * killed process leaves. Only its owner can read it.
+ * A file that gets its name when it is complete. Until then it is beside it, with a name that ends in `.partial`, which
+ * only a killed process leaves. Only its owner can read it.
  */
 export class CompleteFile {
   readonly path: string

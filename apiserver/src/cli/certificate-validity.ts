@@ -4,7 +4,9 @@ import type { Logger } from '../log/index.ts'
 import { authoritiesIn } from './flags-files.ts'
 
 export const certificateValidityDefaults = Object.freeze({
-  /** The last part of a certificate's life in which it should have been renewed. cert-manager renews after two thirds. */
+  /**
+   * The last part of a certificate's life in which it should have been renewed. cert-manager renews after two thirds.
+   */
   lastPart: 0.1,
   /** Longest time of that part in milliseconds, for certificates of several years. */
   lastPartMs: 30 * 24 * 3_600_000,
@@ -48,8 +50,8 @@ export class CertificateValidity {
   }
 
   /**
-   * Checks a certificate, the first one of a PEM file, from now on. Of several authorities, the one that is valid longest
-   * counts: until then some certificates are accepted.
+   * Checks a certificate, the first one of a PEM file, from now on. Of several authorities, the one that is valid
+   * longest counts: until then some certificates are accepted.
    * @throws Error if it cannot be read
    */
   watch(name: CertificateName, { path, text }: { readonly path: string; readonly text: string }): void {

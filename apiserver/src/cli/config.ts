@@ -40,7 +40,8 @@ const issuersKey = 'oidc'
  * Scalars keep their text, so `etcd-password: 007` keeps its zeros.
  *
  * @param ofServe the flags that the file of a server may have
- * @throws UsageError with file and line if the file is not such a mapping, or has an unknown key or a value of the wrong
+ * @throws UsageError with file and line if the file is not such a mapping, or has an unknown key or a value of the
+ * wrong
  *   shape
  */
 export function readConfigFile(

@@ -28,7 +28,10 @@ import { lastingTransport } from './server-transport.ts'
 import { withinTime } from './within-time.ts'
 
 export const controllersDefaults = Object.freeze({
-  /** Milliseconds that the line on standard output is delayed for plugins that are still starting. Plugins that are ready already run. */
+  /**
+   * Milliseconds that the line on standard output is delayed for plugins that are still starting. Plugins that are
+   * ready already run.
+   */
   announceMs: 10_000,
   /** Milliseconds that the start waits for the server's answer about its kinds. */
   checkMs: 5_000,
@@ -43,9 +46,9 @@ interface RunningControllers {
 }
 
 /**
- * Loads the plugins and runs their controllers, without models, routes or YAML. The server need not be reachable yet; its
- * `Plugin` objects say which plugins are enabled. Of several such processes the holder of the lease works; the others stand by with filled caches. A plugin that cannot be
- * loaded is reported and left out.
+ * Loads the plugins and runs their controllers, without models, routes or YAML. The server need not be reachable yet;
+ * its `Plugin` objects say which plugins are enabled. Of several such processes the holder of the lease works; the
+ * others stand by with filled caches. A plugin that cannot be loaded is reported and left out.
  * @throws the error of `listen` for the health endpoint; Error if the server does not serve the kind `Lease`
  */
 export async function startControllers(

@@ -10,8 +10,9 @@ import { checkKeyPair } from './key-pair.ts'
 type Name = keyof EtcdStoreOptions['tls']
 
 /**
- * Returns the present CA and client certificates for etcd, or undefined without any: plain http endpoints use none. Reloads
- * them when the files change. Reports unusable ones and keeps the old ones, and reports a certificate that expires.
+ * Returns the present CA and client certificates for etcd, or undefined without any: plain http endpoints use none.
+ * Reloads them when the files change. Reports unusable ones and keeps the old ones, and reports a certificate that
+ * expires.
  */
 export function etcdCertificates(
   given: EtcdStoreOptions['tls'],

@@ -5,7 +5,8 @@ import { passwordIn } from './flags-files.ts'
 import type { EtcdStoreOptions } from './flags-store.ts'
 
 /**
- * Returns the user of etcd, if there is one. Reloads the password when its file changes, and keeps the one before as well.
+ * Returns the user of etcd, if there is one. Reloads the password when its file changes, and keeps the one before as
+ * well.
  */
 export function etcdLogin(
   { credentials }: Pick<EtcdStoreOptions, 'credentials'>,

@@ -4,8 +4,9 @@ import type { Logger, ProgramLog } from '../log/index.ts'
 import { isFaultOfSomePlugin, pluginAtFault } from '../plugins/index.ts'
 
 /**
- * Handles exceptions and rejections that nothing else does. The fault of a plugin is logged and the process goes on, also
- * if the fault does not say which plugin it comes from. After any other the state of the process is unknown: it logs the fault and exits with code 1.
+ * Handles exceptions and rejections that nothing else does. The fault of a plugin is logged and the process goes on,
+ * also if the fault does not say which plugin it comes from. After any other the state of the process is unknown: it
+ * logs the fault and exits with code 1.
  *
  * A call to the API that is not awaited rejects with an ApiError whose stack has no frame of the caller. It is a
  * response, not a fault of the server, so the process goes on.

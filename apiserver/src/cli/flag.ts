@@ -79,15 +79,17 @@ export function value<T>(flag: Declared<ValueFlag<T>>): ValueFlag<T> {
   return { commands: ['serve'], ...flag, kind: 'value' }
 }
 
-/** Returns true if `serve` has the setting, too, so that the environment and the configuration file of a server have it. */
+/**
+ * Returns true if `serve` has the setting, too, so that the environment and the configuration file of a server have it.
+ */
 export function isSettingOfServe({ commands, meansTheSame }: Flag): boolean {
   return commands.includes('serve') || meansTheSame === true
 }
 
 /**
- * Returns the name of a flag in the environment: `--data-dir` is `SETPOINT_DATA_DIR`. The name of one that `serve` does not
- * take has the command in it, because commands often run in the environment of a server: `--token-file` of `kubeconfig` is
- * `SETPOINT_KUBECONFIG_TOKEN_FILE`.
+ * Returns the name of a flag in the environment: `--data-dir` is `SETPOINT_DATA_DIR`. The name of one that `serve` does
+ * not take has the command in it, because commands often run in the environment of a server: `--token-file` of
+ * `kubeconfig` is `SETPOINT_KUBECONFIG_TOKEN_FILE`.
  */
 export function environmentName(flag: Flag, command: CommandName): string {
   const parts = isSettingOfServe(flag) ? ['setpoint', flag.name] : ['setpoint', command, flag.name]

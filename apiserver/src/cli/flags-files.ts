@@ -87,7 +87,8 @@ export function readTokenFile(text: string, readFile: ReadFile): NamedText {
 }
 
 /**
- * Reads a file with one token, and rejects the server's list of users. Keeps the path, because the token may be renewed.
+ * Reads a file with one token, and rejects the server's list of users. Keeps the path, because the token may be
+ * renewed.
  */
 export function readSecretFile(text: string, readFile: ReadFile): NamedText {
   const token = readTextFile(text, readFile).text.trim()

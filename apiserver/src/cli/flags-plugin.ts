@@ -4,9 +4,9 @@ import type { ReadFile } from './flags-files.ts'
 import { quote, readDirectory, reasonOf, UsageError } from './flags-values.ts'
 
 /**
- * Returns the source of a plugin: a folder that has a package.json, an archive (`.tgz`), or a package that is installed in
- * the working directory or above it. A folder comes before a package of the same name. The rest of
- * the package is checked before the server starts, its code when it is loaded.
+ * Returns the source of a plugin: a folder that has a package.json, an archive (`.tgz`), or a package that is installed
+ * in the working directory or above it. A folder comes before a package of the same name. The rest of the package is
+ * checked before the server starts, its code when it is loaded.
  */
 export function readPluginSource(text: string, readFile: ReadFile): PluginSource {
   const path = readDirectory(text)

@@ -166,8 +166,8 @@ const etcdFlags: readonly Flag[] = [
 ]
 
 /**
- * Returns the store of a command that works on one. Refuses a folder on the command line if etcd is named elsewhere: a restore
- * into a folder must not replace the etcd that the environment or the configuration file names.
+ * Returns the store of a command that works on one. Refuses a folder on the command line if etcd is named elsewhere: a
+ * restore into a folder must not replace the etcd that the environment or the configuration file names.
  * @throws UsageError, also for settings that contradict each other
  */
 export function storeOfCommand(settings: Settings): StoreOptions {

@@ -3,8 +3,8 @@ import { resolve } from 'node:path'
 import { checkSubdomain, errorMessage } from '@setpoint/controller-runtime/api'
 
 /**
- * The command line, the environment or the configuration file is wrong. The message is one line with the problem and the
- * accepted values.
+ * The command line, the environment or the configuration file is wrong. The message is one line with the problem and
+ * the accepted values.
  */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
@@ -152,7 +152,9 @@ export function readIssuer(text: string): string {
   return text
 }
 
-/** Returns the absolute path of the audit log. Standard output is for the listening line, standard error for the log. */
+/**
+ * Returns the absolute path of the audit log. Standard output is for the listening line, standard error for the log.
+ */
 export function readAuditLog(text: string): string {
   if (text === '-')
     throw new UsageError(

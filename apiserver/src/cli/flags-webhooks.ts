@@ -9,7 +9,9 @@ type WebhookService = readonly [service: string, url: string]
 
 const repeatable = { kind: 'repeatable', commands: ['serve'] } as const
 
-/** The flags of webhooks for admission and conversions. The last three are named as the settings of plugins for targets. */
+/**
+ * The flags of webhooks for admission and conversions. The last three are named as the settings of plugins for targets.
+ */
 export const webhookFlags = Object.freeze({
   webhookService: {
     ...repeatable,

@@ -15,7 +15,10 @@ interface FolderWatchOptions {
   readonly dir: string
   /** A folder below `dir` that is not watched, as an absolute path. */
   readonly output?: string
-  /** Gets the changed files, and new folders with files, as paths relative to `dir`. Never called concurrently. Must not reject. */
+  /**
+   * Gets the changed files, and new folders with files, as paths relative to `dir`. Never called concurrently. Must not
+   * reject.
+   */
   readonly changed: (paths: ReadonlySet<string>) => Promise<void>
   /** Called for a folder that cannot be watched. */
   readonly failed: (error: unknown, dir: string) => void
@@ -23,8 +26,8 @@ interface FolderWatchOptions {
 }
 
 /**
- * Reports changes of the source files in a folder and its subfolders, except hidden ones and `node_modules`. Watches each
- * folder on its own, because Node's recursive watch would also watch every file in `node_modules`.
+ * Reports changes of the source files in a folder and its subfolders, except hidden ones and `node_modules`. Watches
+ * each folder on its own, because Node's recursive watch would also watch every file in `node_modules`.
  */
 export class FolderWatch {
   readonly #options: FolderWatchOptions

@@ -6,8 +6,8 @@ export class InterruptedError extends Error {
 }
 
 /**
- * Returns a signal that is aborted when the user interrupts a command that runs once, so that it can remove what it has begun. A
- * second interruption ends the process.
+ * Returns a signal that is aborted when the user interrupts a command that runs once, so that it can remove what it has
+ * begun. A second interruption ends the process.
  */
 export function interruption(): AbortSignal {
   const interrupted = new AbortController()

@@ -8,8 +8,8 @@ interface KeyPair {
 }
 
 /**
- * Checks that TLS can use a certificate and its key. OpenSSL's own messages, such as "bad decrypt" and "no start line", name
- * neither the file nor the remedy.
+ * Checks that TLS can use a certificate and its key. OpenSSL's own messages, such as "bad decrypt" and "no start line",
+ * name neither the file nor the remedy.
  * @throws Error
  */
 export function checkKeyPair({ cert, key }: KeyPair): void {

@@ -2,7 +2,9 @@ import { open } from 'node:fs/promises'
 import { dump } from 'js-yaml'
 import type { KubeconfigOptions } from './options.ts'
 
-/** Writes the kubeconfig to its file, readable by its owner only, or to standard output. Warnings go to standard error. */
+/**
+ * Writes the kubeconfig to its file, readable by its owner only, or to standard output. Warnings go to standard error.
+ */
 export async function printKubeconfig(options: KubeconfigOptions): Promise<void> {
   const text = kubeconfigOf(options)
   const { server, token, output } = options

@@ -5,8 +5,8 @@ import type { ServerOptions } from './options.ts'
 
 export const listenDefaults = Object.freeze({
   /**
-   * Connections that may wait to be accepted. Linux allows 4,096 by default. With Node's 511, a burst of connections makes
-   * the system drop others, and their clients retry after a second or more.
+   * Connections that may wait to be accepted. Linux allows 4,096 by default. With Node's 511, a burst of connections
+   * makes the system drop others, and their clients retry after a second or more.
    */
   backlog: 4_096,
 })

@@ -4,9 +4,9 @@ import { parseCommandLine } from './flags.ts'
 import { UsageError } from './flags-values.ts'
 
 /**
- * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with a new plugin,
- * what a command about the store found, a backup or what one has, definitions of a plugin's kinds, or
- * one line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
+ * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with
+ * a new plugin, what a command about the store found, a backup or what one has, definitions of a plugin's kinds, or one
+ * line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
  * the others start fast.
  */
 export async function main(argv: readonly string[]): Promise<void> {

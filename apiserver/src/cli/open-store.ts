@@ -10,7 +10,8 @@ import type { EtcdStoreOptions, StoreOptions } from './flags-store.ts'
 /**
  * Opens the store that servers have written. Never creates one.
  * @param mayBeEmpty true if a prefix of etcd without keys is no error
- * @throws StoreLockedError if a server has the embedded store open; StoreFolderError; StoreFormatError; Error if etcd has nothing
+ * @throws StoreLockedError if a server has the embedded store open; StoreFolderError; StoreFormatError; Error if etcd
+ * has nothing
  *   below the prefix
  */
 export async function openStore(store: StoreOptions, { mayBeEmpty = false } = {}): Promise<Storage> {

@@ -9,7 +9,9 @@ export const progressDefaults = Object.freeze({
 
 type Output = Pick<NodeJS.WriteStream, 'write' | 'isTTY'>
 
-/** Says on standard error how far a command has come: on a terminal in one line that changes, elsewhere now and then. */
+/**
+ * Says on standard error how far a command has come: on a terminal in one line that changes, elsewhere now and then.
+ */
 export class ProgressLine {
   readonly #output: Output
   readonly #clock: Clock

@@ -21,7 +21,8 @@ import { countOf, ProgressLine } from './progress-line.ts'
 
 /**
  * Removes what the store has of a group, after a question. Says before what is there, and afterwards what is gone.
- * @throws the errors of the store; GroupServedError if a server or a definition may serve the group; Error if objects cannot be decrypted, and no
+ * @throws the errors of the store; GroupServedError if a server or a definition may serve the group; Error if objects
+ * cannot be decrypted, and no
  *   configuration was given
  */
 export async function purge(options: PurgeOptions): Promise<void> {
@@ -129,8 +130,8 @@ function warningsOf(kinds: readonly KindContent[]): string[] {
 }
 
 /**
- * Refuses if a server may serve the group. A server with the plugin writes the `Plugin` object again as soon as it is deleted,
- * so its absence says that none runs it.
+ * Refuses if a server may serve the group. A server with the plugin writes the `Plugin` object again as soon as it is
+ * deleted, so its absence says that none runs it.
  */
 function refuseServed(group: string, plugins: readonly PluginClaim[]): void {
   const [plugin] = plugins

@@ -14,9 +14,10 @@ export const reencryptDefaults = Object.freeze({
 })
 
 /**
- * Rewrites what is stored otherwise than the configuration says. Progress goes to standard error, and the result to standard
- * output.
- * @throws Error if values could not be rewritten, or the walk was stopped; StoreLockedError, StoreFolderError and other errors
+ * Rewrites what is stored otherwise than the configuration says. Progress goes to standard error, and the result to
+ * standard output.
+ * @throws Error if values could not be rewritten, or the walk was stopped; StoreLockedError, StoreFolderError and other
+ * errors
  *   of the store
  */
 export async function reencrypt({ store, encryption: file }: ReencryptOptions): Promise<void> {

@@ -1,9 +1,9 @@
 import { open, rename, rm, stat } from 'node:fs/promises'
 
 /**
- * Replaces the content of a file that only its owner may read. If there is one that its group may read, and nobody else, it stays
- * so: somebody has made it for a reader in that group. A reader gets the old or the new content, also if the process is killed
- * meanwhile.
+ * Replaces the content of a file that only its owner may read. If there is one that its group may read, and nobody
+ * else, it stays so: somebody has made it for a reader in that group. A reader gets the old or the new content, also if
+ * the process is killed meanwhile.
  */
 export async function replaceSecretFile(path: string, text: string): Promise<void> {
   const next = `${path}.next`

@@ -32,8 +32,8 @@ interface LastingCommand {
 }
 
 /**
- * Runs what `start` returns until a signal asks to stop, then ends the process. The log begins with the versions and the
- * settings, and ends with the reason of the exit.
+ * Runs what `start` returns until a signal asks to stop, then ends the process. The log begins with the versions and
+ * the settings, and ends with the reason of the exit.
  * @throws the errors of `start`
  */
 export async function runUntilStopped(

@@ -30,8 +30,8 @@ export function serverTransport(
 }
 
 /**
- * Returns a transport that also follows the file with the CA certificates. If the file is unusable, that is logged and the
- * old certificates stay in use.
+ * Returns a transport that also follows the file with the CA certificates. If the file is unusable, that is logged and
+ * the old certificates stay in use.
  */
 export function lastingTransport(
   connection: ServerConnection,

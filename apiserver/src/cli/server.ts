@@ -270,7 +270,10 @@ export async function startServer(
   }
 }
 
-/** Ends the start if a newer program has changed the format of the store. A store that is away is checked when it is back. */
+/**
+ * Ends the start if a newer program has changed the format of the store. A store that is away is checked when it is
+ * back.
+ */
 async function refuseNewerFormat(storage: FormatChecked): Promise<void> {
   try {
     await storage.check({ signal: AbortSignal.timeout(serverDefaults.formatMs) })
@@ -282,9 +285,9 @@ async function refuseNewerFormat(storage: FormatChecked): Promise<void> {
 }
 
 /**
- * Returns the manager of the role `all`, with the collector and the keeper of events. Of all servers on one etcd, the holder
- * of the lease runs the controllers. On the embedded store there is only one process and no election, so a restart after a
- * crash does not wait for a lease to expire.
+ * Returns the manager of the role `all`, with the collector and the keeper of events. Of all servers on one etcd, the
+ * holder of the lease runs the controllers. On the embedded store there is only one process and no election, so a
+ * restart after a crash does not wait for a lease to expire.
  */
 function createControllers(
   options: ServerOptions,

@@ -10,8 +10,8 @@ import { lastingTransport, serverTransport } from './server-transport.ts'
 import { type IssuedToken, renewToken } from './token-renewal.ts'
 
 /**
- * Requests a token of a service account. Prints it, writes it to a file, or keeps a valid one in the file until a signal asks
- * to stop.
+ * Requests a token of a service account. Prints it, writes it to a file, or keeps a valid one in the file until a
+ * signal asks to stop.
  * @throws ApiError, TransportError or the error of the file, if the token is not renewed
  */
 export async function serviceAccountToken(options: ServiceAccountTokenOptions): Promise<void> {

@@ -2,8 +2,9 @@ import { isAbsolute, relative, resolve } from 'node:path'
 import type { AuthenticationOptions, ServerOptions } from './options.ts'
 
 /**
- * What the program prints to standard output once it serves. Programs wait for the first line, so nothing else but the address of
- * the console is printed unless standard output is a terminal. There, a person sees below it where to look, where the objects are, and who may call.
+ * What the program prints to standard output once it serves. Programs wait for the first line, so nothing else but the
+ * address of the console is printed unless standard output is a terminal. There, a person sees below it where to look,
+ * where the objects are, and who may call.
  */
 
 /** A page for people that every server serves. */

@@ -14,8 +14,8 @@ export const stopDefaults = Object.freeze({
   /** Milliseconds after SIGTERM for reconciles, requests and sockets to end. Kubernetes kills after 30 s. */
   drainMs: 25_000,
   /**
-   * Of these, milliseconds for reconciles and for requests to routes of plugins to finish. After that they are aborted, and
-   * the lease is released.
+   * Of these, milliseconds for reconciles and for requests to routes of plugins to finish. After that they are aborted,
+   * and the lease is released.
    */
   reconcilesMs: 15_000,
   /** Milliseconds that a forced stop waits for aborted work. */
@@ -47,8 +47,8 @@ interface Stoppable {
 }
 
 /**
- * Drains and stops: takes no new work, finishes requests and reconciles, closes watches and releases the store. Aborts the
- * remaining work once `forced` is.
+ * Drains and stops: takes no new work, finishes requests and reconciles, closes watches and releases the store. Aborts
+ * the remaining work once `forced` is.
  */
 export async function stopServer({
   app,
@@ -71,8 +71,8 @@ export async function stopServer({
   health.drain()
   const deadline = performance.now() + stopDefaults.drainMs
   const closed = app.drainConnections()
-  // Controllers finish their current item through the API, which must still serve. Clients' watches end spread over this
-  // time.
+  // Controllers finish their current item through the API, which must still serve. Clients' watches end spread over
+  // this time.
   const patience = stopDefaults.drainMs - stopDefaults.closingMs
   const served = withinTime(closed, stopDefaults.reconcilesMs, forced)
   await withinTime(

@@ -29,8 +29,8 @@ interface TokenRenewal {
 }
 
 /**
- * Requests and writes tokens until the signal is aborted. Every failure is logged and retried: roles and accounts may be
- * created later. Never rejects.
+ * Requests and writes tokens until the signal is aborted. Every failure is logged and retried: roles and accounts may
+ * be created later. Never rejects.
  */
 export async function renewToken(
   { request, write, log, clock = systemClock, random = Math.random }: TokenRenewal,

@@ -4,8 +4,8 @@ import { quote, reasonOf, UsageError } from './flags-values.ts'
 import type { TokenOptions } from './options.ts'
 
 /**
- * Makes a token, and prints it and its entry for the token file. The token is not stored, so every output has it; the entry is
- * left out if it goes to a file.
+ * Makes a token, and prints it and its entry for the token file. The token is not stored, so every output has it; the
+ * entry is left out if it goes to a file.
  * @throws UsageError if the file is not a valid token file; Error if it cannot be written. Nothing is printed then.
  */
 export async function printToken({ user, output, file }: TokenOptions): Promise<void> {
@@ -24,8 +24,8 @@ export async function printToken({ user, output, file }: TokenOptions): Promise<
 }
 
 /**
- * Appends an entry in one write, so that the file keeps its owner and its mode, and loses nothing that another process appends at
- * the same time. A new file has mode 0600.
+ * Appends an entry in one write, so that the file keeps its owner and its mode, and loses nothing that another process
+ * appends at the same time. A new file has mode 0600.
  */
 async function appendEntry(path: string, entry: string): Promise<void> {
   try {

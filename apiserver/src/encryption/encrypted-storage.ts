@@ -19,9 +19,9 @@ type Ciphers = Pick<Encryption, 'encrypt' | 'decrypt' | 'close'>
 /**
  * A store whose values are encrypted in the store below it.
  *
- * A value that cannot be decrypted is delivered empty, with its `failure`, so that the other values of a page or of the log
- * are delivered as well. If only the key service does not respond, a call fails with KeyUnavailableError. A watch goes on,
- * because it also delivers changes of other kinds, and says so with the change.
+ * A value that cannot be decrypted is delivered empty, with its `failure`, so that the other values of a page or of the
+ * log are delivered as well. If only the key service does not respond, a call fails with KeyUnavailableError. A watch
+ * goes on, because it also delivers changes of other kinds, and says so with the change.
  */
 export class EncryptedStorage implements Storage {
   readonly #below: Storage

@@ -10,11 +10,11 @@ import { aesGcm, identity, secretbox } from './local-providers.ts'
 import type { MaybeLater, Provider } from './provider.ts'
 
 /**
- * Encrypts and decrypts values of the store as the configuration says for their resource. The first provider of a resource
- * encrypts, and all decrypt. The prefix of a value says which one does.
+ * Encrypts and decrypts values of the store as the configuration says for their resource. The first provider of a
+ * resource encrypts, and all decrypt. The prefix of a value says which one does.
  *
- * A resource without a rule is stored in the clear. So are keys that hold no content of objects, such as the versions of
- * the kinds.
+ * A resource without a rule is stored in the clear. So are keys that hold no content of objects, such as the versions
+ * of the kinds.
  */
 export class Encryption {
   #rules: readonly EncryptionRule[] = []
@@ -96,8 +96,8 @@ type KeyServices = Map<string, { readonly configuration: KmsConfiguration; reado
 const inTheClear: readonly Provider[] = Object.freeze([identity])
 
 /**
- * Returns the resource that a value in the store belongs to, as `<group>/<plural>`: that of an object, and `/secrets` for the
- * keys of the server itself. Other values name objects, versions and indexes, and have no content of objects.
+ * Returns the resource that a value in the store belongs to, as `<group>/<plural>`: that of an object, and `/secrets`
+ * for the keys of the server itself. Other values name objects, versions and indexes, and have no content of objects.
  */
 function resourceAt(key: string): string | undefined {
   if (key.startsWith('authentication/')) return '/secrets'

@@ -9,11 +9,19 @@ import { openGcm, sealGcm } from './local-providers.ts'
 import type { MaybeLater, Provider } from './provider.ts'
 
 export const kmsDefaults = Object.freeze({
-  /** Milliseconds after which a write asks again which key the service uses, as in Kubernetes. The write does not wait. */
+  /**
+   * Milliseconds after which a write asks again which key the service uses, as in Kubernetes. The write does not wait.
+   */
   refreshMs: 60_000,
-  /** Milliseconds that a seed encrypts after the service was last well, as in Kubernetes. Then writes wait for the service. */
+  /**
+   * Milliseconds that a seed encrypts after the service was last well, as in Kubernetes. Then writes wait for the
+   * service.
+   */
   validMs: 3 * 60_000,
-  /** Milliseconds that a silent service is not asked again: calls fail at once, so that they do not wait one after the other. */
+  /**
+   * Milliseconds that a silent service is not asked again: calls fail at once, so that they do not wait one after the
+   * other.
+   */
   silentMs: 1_000,
   /** Milliseconds that a refusal of the service to decrypt a seed stands. */
   refusalMs: 10_000,
@@ -39,9 +47,9 @@ interface Writer {
 }
 
 /**
- * Encrypts with keys that a key management service protects, as Kubernetes does with KMS v2. The service encrypts a random
- * seed; every value has a key of its own, made from the seed and random bytes, and carries the encrypted seed. The seed stays
- * in memory, so the service is asked for new seeds only.
+ * Encrypts with keys that a key management service protects, as Kubernetes does with KMS v2. The service encrypts a
+ * random seed; every value has a key of its own, made from the seed and random bytes, and carries the encrypted seed.
+ * The seed stays in memory, so the service is asked for new seeds only.
  *
  *     no seed ──Status, Encrypt, Decrypt──▶ current ──refreshMs, Status: same key──▶ current
  *        ▲                                    │

@@ -33,8 +33,8 @@ export function aesGcm({ name, secret }: LocalKey): Provider {
 }
 
 /**
- * XSalsa20-Poly1305, the secretbox of NaCl. It has no authenticated data besides the value, so the hash of the key in the
- * store is encrypted before the value.
+ * XSalsa20-Poly1305, the secretbox of NaCl. It has no authenticated data besides the value, so the hash of the key in
+ * the store is encrypted before the value.
  */
 export function secretbox({ name, secret }: LocalKey): Provider {
   const prefix = `${encryptedPrefix}secretbox:v1:${name}:`

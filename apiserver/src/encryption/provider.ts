@@ -3,7 +3,9 @@ export type MaybeLater<T> = T | Promise<T>
 
 /** Encrypts and decrypts values with one key. */
 export interface Provider {
-  /** What its values in the store begin with: as in Kubernetes, the algorithm and the name of the key. '' in the clear. */
+  /**
+   * What its values in the store begin with: as in Kubernetes, the algorithm and the name of the key. '' in the clear.
+   */
   readonly prefix: string
 
   /**

@@ -35,11 +35,12 @@ interface RewriteOptions {
 }
 
 /**
- * Rewrites every value that is stored otherwise than the configuration says: in the clear, or with a key that is not the
- * first one. Its content stays the same, and it gets a new revision.
+ * Rewrites every value that is stored otherwise than the configuration says: in the clear, or with a key that is not
+ * the first one. Its content stays the same, and it gets a new revision.
  *
- * Guarantees: each value is rewritten by one transaction that compares its revision, so a write of a server is never lost. A
- * value that is current is left alone, so a walk that was cut off is simply run again, also by several processes.
+ * Guarantees: each value is rewritten by one transaction that compares its revision, so a write of a server is never
+ * lost. A value that is current is left alone, so a walk that was cut off is simply run again, also by several
+ * processes.
  *
  * @throws KeyUnavailableError and the other errors of the store, and the signal's reason
  */
@@ -89,7 +90,10 @@ async function rewrite(options: RewriteOptions, seen: KeyValue, progress: Rewrit
   }
 }
 
-/** Returns a value as it is to be stored: the same buffer if it is so already. @throws UndecryptableError, KeyUnavailableError */
+/**
+ * Returns a value as it is to be stored: the same buffer if it is so already. @throws UndecryptableError,
+ * KeyUnavailableError
+ */
 async function renewed(
   { encryption, withoutValue }: RewriteOptions,
   key: string,

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 
 /**
- * Returns a signal that is aborted when the connection of a request closes before the response has been sent, or has closed
- * already. Making one takes several microseconds, which a short request need not pay.
+ * Returns a signal that is aborted when the connection of a request closes before the response has been sent, or has
+ * closed already. Making one takes several microseconds, which a short request need not pay.
  */
 export function abortedByClose(message: IncomingMessage, response: ServerResponse): AbortSignal {
   const gone = new AbortController()

@@ -8,8 +8,9 @@ interface Clause extends MediaType {
 }
 
 /**
- * Chooses what a client gets, by the clauses of its Accept header: the first by quality, then types before ranges of types,
- * then in the client's order. A range such as `text/*` does not count for a type that a clause names (RFC 9110, 12.5.1).
+ * Chooses what a client gets, by the clauses of its Accept header: the first by quality, then types before ranges of
+ * types, then in the client's order. A range such as `text/*` does not count for a type that a clause names (RFC 9110,
+ * 12.5.1).
  *
  * A clause with the parameter `as` asks for another form of the object. It counts only if `formOf` returns that form.
  * @param offered the types that can be served, the usual one first

@@ -12,8 +12,8 @@ export interface Caller {
 }
 
 /**
- * The parts of `/apis/<group>/<version>/[namespaces/<namespace>/]<plural>[/<name>[/<subresource>]]`, decoded. Paths of the
- * core group begin with `/api/<version>`.
+ * The parts of `/apis/<group>/<version>/[namespaces/<namespace>/]<plural>[/<name>[/<subresource>]]`, decoded. Paths of
+ * the core group begin with `/api/<version>`.
  */
 export interface ResourcePath {
   /** Empty for the core group. */
@@ -53,8 +53,8 @@ export interface ApiRequest {
   /** Reads the whole body. @throws ApiError 413 */
   readBody(): Promise<Buffer>
   /**
-   * Waits for another turn of the caller, in a request that does the work of many. Returns undefined if the work may go on at
-   * once. @throws ApiError 429
+   * Waits for another turn of the caller, in a request that does the work of many. Returns undefined if the work may go
+   * on at once. @throws ApiError 429
    */
   turn?(): Promise<void> | undefined
   /** Gets what policies and webhooks tell. Default: nobody is told. */
@@ -104,9 +104,9 @@ export interface ParsedPath extends ResourcePath {
 const namespaceSubresources: readonly string[] = ['status', 'finalize']
 
 /**
- * Parses a path in the form of a resource, whether or not anything is served there. As in Kubernetes, ignores a trailing
- * slash, and what follows the subresource. Decodes each segment on its own, so that an encoded slash stays part of its segment.
- * Returns undefined for any other path.
+ * Parses a path in the form of a resource, whether or not anything is served there. As in Kubernetes, ignores a
+ * trailing slash, and what follows the subresource. Decodes each segment on its own, so that an encoded slash stays
+ * part of its segment. Returns undefined for any other path.
  * @throws URIError for a segment that cannot be decoded
  */
 export function parseResourcePath(path: string): ParsedPath | undefined {
@@ -132,8 +132,8 @@ export function parseResourcePath(path: string): ParsedPath | undefined {
     (group === '' && !isCore) ||
     // Without the name it would be the collection.
     (name === '' && subresource !== undefined)
-  // An encoded slash would end the namespace in the object's key, and turn a resource into another one's subresource in roles and
-  // audit policies. In a name it does neither.
+  // An encoded slash would end the namespace in the object's key, and turn a resource into another one's subresource in
+  // roles and audit policies. In a name it does neither.
   const hasSlash = [group, version, namespace, plural, subresource].some(part => part?.includes('/'))
   return {
     group,
@@ -149,7 +149,10 @@ export function parseResourcePath(path: string): ParsedPath | undefined {
 /** A path with `watch/` before the resource. */
 const watchPath = /^(\/api\/[^/]+|\/apis\/[^/]+\/[^/]+)\/watch(\/.+)$/s
 
-/** Returns the path that `/api/<version>/watch/...` or `/apis/<group>/<version>/watch/...` is about, or undefined for another. */
+/**
+ * Returns the path that `/api/<version>/watch/...` or `/apis/<group>/<version>/watch/...` is about, or undefined for
+ * another.
+ */
 export function withoutWatch(path: string): string | undefined {
   const [, root, rest] = watchPath.exec(path) ?? []
   return rest === undefined ? undefined : `${root}${rest}`

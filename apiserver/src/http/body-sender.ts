@@ -12,8 +12,9 @@ export const bodyDefaults = Object.freeze({
   /** zlib's fastest. It shrinks JSON to a fifth; higher levels cost more time than they save. */
   gzipLevel: 1,
   /**
-   * Blocks that are compressed at once. Each occupies a processor that the event loop could use, and one of libuv's four threads,
-   * which verify tokens and commit to the embedded store. More than three would wait for a thread, where callers take no turns.
+   * Blocks that are compressed at once. Each occupies a processor that the event loop could use, and one of libuv's
+   * four threads, which verify tokens and commit to the embedded store. More than three would wait for a thread, where
+   * callers take no turns.
    */
   compressions: Math.min(3, Math.max(1, availableParallelism() - 1)),
   /** Bytes that are copied together for one write. */
@@ -46,8 +47,9 @@ class ClientGoneError extends Error {
 /**
  * Sends a large body at its client's pace and ends the response. The headers must have been set.
  *
- * Guarantees: copies at most two blocks at a time (gzip holds another 300 KiB) and never changes the parts. Stops when the
- * client closes the connection. The connection can be reused after 'sent' and is destroyed otherwise. Never rejects.
+ * Guarantees: copies at most two blocks at a time (gzip holds another 300 KiB) and never changes the parts. Stops when
+ * the client closes the connection. The connection can be reused after 'sent' and is destroyed otherwise. Never
+ * rejects.
  */
 export async function sendBody(
   response: ServerResponse,

@@ -10,8 +10,9 @@ interface Asked {
 }
 
 /**
- * A request, on any way into the server: over HTTP, a WebSocket handshake, a subscription on a WebSocket, a client in this
- * process, or a write of the server itself. Its methods are called once each, in the order that `passChecks` draws.
+ * A request, on any way into the server: over HTTP, a WebSocket handshake, a subscription on a WebSocket, a client in
+ * this process, or a write of the server itself. Its methods are called once each, in the order that `passChecks`
+ * draws.
  */
 export interface CheckedRequest<Info extends Asked> {
   /** Undefined if requests are not audited. */
@@ -36,8 +37,8 @@ export interface CheckedRequest<Info extends Asked> {
  *
  * Whether anything is served at a path is told only after that, to callers who may know.
  *
- * Returns a promise only if the request must wait. Throws and rejects as the methods of the request; ApiError 403 without a
- * grant.
+ * Returns a promise only if the request must wait. Throws and rejects as the methods of the request; ApiError 403
+ * without a grant.
  */
 export function passChecks<Info extends Asked>(request: CheckedRequest<Info>): Promise<Info> | Info {
   const caller = request.authenticate()

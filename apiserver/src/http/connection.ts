@@ -20,7 +20,9 @@ export const connectionDefaults = Object.freeze({
   handshakeMs: 20_000,
   /** Milliseconds without a byte of a body before its request is rejected. */
   bodyStallMs: 30_000,
-  /** Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB. */
+  /**
+   * Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB.
+   */
   responseStallMs: 60_000,
   /** Requests that may wait behind the one that is being handled. Parsing one takes some 10 µs. */
   pipelined: 32,
@@ -29,8 +31,8 @@ export const connectionDefaults = Object.freeze({
   /** Milliseconds between two checks of all connections. */
   checkMs: 1_000,
   /**
-   * Milliseconds for a response to begin after the client has closed its half. Most clients that do so have left, and the
-   * work for them ends then.
+   * Milliseconds for a response to begin after the client has closed its half. Most clients that do so have left, and
+   * the work for them ends then.
    */
   leftMs: 1_000,
   /** Milliseconds of silence before the kernel's first TCP keep-alive probe. */
@@ -74,11 +76,12 @@ interface Progress {
  *     any  → ending     the server's half is closed; later requests are read but not handled, to avoid a reset
  *     any  → closed
  *
- * Requests are handled one after another, each in a later turn of the event loop than the one before. So pipelined requests
- * cost others no more than the same requests on one connection after another.
+ * Requests are handled one after another, each in a later turn of the event loop than the one before. So pipelined
+ * requests cost others no more than the same requests on one connection after another.
  *
- * Disconnects a client that stalls within a request, does not read its response, or pipelines too many requests. Requests
- * behind a response without an end, or behind one that announces the end of the connection, are not handled (RFC 9112, 9.6).
+ * Disconnects a client that stalls within a request, does not read its response, or pipelines too many requests.
+ * Requests behind a response without an end, or behind one that announces the end of the connection, are not handled
+ * (RFC 9112, 9.6).
  */
 export class Connection {
   readonly #socket: Socket
@@ -97,7 +100,9 @@ export class Connection {
   #respondedBytes = 0
   /** The response that announces the end of the connection. */
   #last: ServerResponse | undefined
-  /** Later requests are not handled: Node's parser has dropped bytes of the connection, or an earlier one is dropped. */
+  /**
+   * Later requests are not handled: Node's parser has dropped bytes of the connection, or an earlier one is dropped.
+   */
   #isSealed = false
   #endingSince: number | undefined
   #clientEndedAt: number | undefined
@@ -126,8 +131,8 @@ export class Connection {
       // It gets the responses to its requests, but no stream.
       if (this.#isStreaming) socket.end()
     })
-    // Node calls this after a response that ends the connection. Its own method would reset a connection with unread bytes,
-    // and the client could lose responses (RFC 9112, 9.6).
+    // Node calls this after a response that ends the connection. Its own method would reset a connection with unread
+    // bytes, and the client could lose responses (RFC 9112, 9.6).
     socket.destroySoon = () => this.end()
   }
 

@@ -11,8 +11,8 @@ import { maxConnections } from './descriptors.ts'
 import { TlsHandshakes } from './tls-handshakes.ts'
 
 /**
- * A listener that makes Node read a socket as a stream. Without one, Node's parser takes data from the socket directly. Over
- * TLS it then gets further records of a read after it has paused the socket, and rejects them as malformed.
+ * A listener that makes Node read a socket as a stream. Without one, Node's parser takes data from the socket directly.
+ * Over TLS it then gets further records of a read after it has paused the socket, and rejects them as malformed.
  */
 const readAsStream = () => {}
 
@@ -21,8 +21,8 @@ const readAsStream = () => {}
  *
  * Guarantee: while the server drains, a request that has arrived gets its whole response or is not handled at all.
  *
- * Node limits headers, whole requests, idle connections and TLS handshakes. Its `close()` would destroy idle connections
- * at once, even with a request in the kernel's buffer, and stop the checks for stalled ones.
+ * Node limits headers, whole requests, idle connections and TLS handshakes. Its `close()` would destroy idle
+ * connections at once, even with a request in the kernel's buffer, and stop the checks for stalled ones.
  */
 export class Connections {
   readonly #server: Server
@@ -52,8 +52,8 @@ export class Connections {
     this.#clock = clock
     this.#log = log
     this.#bound = new ConnectionBound(limit, log)
-    // By default Node closes the server's half together with the client's, before the responses are sent. Its types lack
-    // this property.
+    // By default Node closes the server's half together with the client's, before the responses are sent. Its types
+    // lack this property.
     Object.assign(server, { httpAllowHalfOpen: true })
     this.#closed = new Promise(resolve => server.once('close', resolve))
     const handshakes = server instanceof SecureServer ? new TlsHandshakes(server) : undefined
@@ -76,7 +76,10 @@ export class Connections {
     this.#scheduleCheck()
   }
 
-  /** Handles the requests of a connection in order. Drops a request that arrives after `connection: close` was announced. */
+  /**
+   * Handles the requests of a connection in order. Drops a request that arrives after `connection: close` was
+   * announced.
+   */
   handle(message: IncomingMessage, response: ServerResponse, handle: RequestListener): void {
     const { socket } = message
     const connection = this.#all.get(socket)

@@ -149,7 +149,9 @@ export class CustomRoutes {
     return undefined
   }
 
-  /** Returns true if a plugin has a route that begins with `watch`, or with a parameter, in the group version of a path. */
+  /**
+   * Returns true if a plugin has a route that begins with `watch`, or with a parameter, in the group version of a path.
+   */
   mayServeWatch(path: string): boolean {
     return this.#mounted.some(
       ({ prefix, group }) =>

@@ -15,8 +15,8 @@ export interface DebugRoutesParts {
 }
 
 /**
- * Adds what an administrator looks at when a server is slow. The paths are those of Kubernetes where it has them. Of the
- * default roles, only those of administrators grant them.
+ * Adds what an administrator looks at when a server is slow. The paths are those of Kubernetes where it has them. Of
+ * the default roles, only those of administrators grant them.
  */
 export function addDebugRoutes(router: Router<RequestState>, parts: DebugRoutesParts): void {
   const { callers, hub, settings } = parts

@@ -3,9 +3,9 @@ import type { WriteResult } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 
 /**
- * Returns true if the response to a DELETE of an object is a Status. For built-in kinds and those of definitions that is so if the
- * object was removed, as in Kubernetes; for sensitive kinds always, because a caller may delete objects without being allowed to read them, and a dry
- * run deletes nothing.
+ * Returns true if the response to a DELETE of an object is a Status. For built-in kinds and those of definitions that
+ * is so if the object was removed, as in Kubernetes; for sensitive kinds always, because a caller may delete objects
+ * without being allowed to read them, and a dry run deletes nothing.
  */
 export function isDeletionStatus(
   { model, hub, rules, defined }: ServedModel,

@@ -4,7 +4,10 @@ import type { WatchLimits } from '../watch/index.ts'
 export const descriptorDefaults = Object.freeze({
   /** File descriptors that connections leave free: for files, the store, etcd, and requests of plugins. */
   reserved: 128,
-  /** Fewest file descriptors to start with. With half as many, modules of plugins cannot be opened and accepted connections are not served. */
+  /**
+   * Fewest file descriptors to start with. With half as many, modules of plugins cannot be opened and accepted
+   * connections are not served.
+   */
   fewest: 128,
 })
 

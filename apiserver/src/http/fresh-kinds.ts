@@ -14,8 +14,8 @@ export interface FreshKinds {
 }
 
 /**
- * Reads a request again if it may be for a kind that another server serves already, because clients act on what that one
- * said. Returns a promise only then.
+ * Reads a request again if it may be for a kind that another server serves already, because clients act on what that
+ * one said. Returns a promise only then.
  */
 export function readFresh(
   read: () => RequestInfo,

@@ -3,9 +3,9 @@ import type { Socket } from 'node:net'
 import { discardRest } from './raw-response.ts'
 
 /**
- * The response to a WebSocket handshake. Node hands over only the socket; with a response, a handshake passes the same chain
- * as every other request. A handshake that succeeds takes the socket, and `close` is emitted when that closes. Any other
- * response ends the connection.
+ * The response to a WebSocket handshake. Node hands over only the socket; with a response, a handshake passes the same
+ * chain as every other request. A handshake that succeeds takes the socket, and `close` is emitted when that closes.
+ * Any other response ends the connection.
  */
 export class HandshakeResponse extends ServerResponse<IncomingMessage> {
   /** The bytes that have arrived behind the handshake. */

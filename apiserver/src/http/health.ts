@@ -30,9 +30,9 @@ export interface PluginProgress {
 }
 
 /**
- * `/livez`, `/healthz` and `/readyz`. What is ready serves: the server is ready once each plugin has started or failed, unless
- * it is deferred. A plugin that fails, is enabled or is reloaded later does not make a ready server unready: its own kinds
- * respond with 503, and all others are served. The verbose form has a line for each plugin.
+ * `/livez`, `/healthz` and `/readyz`. What is ready serves: the server is ready once each plugin has started or failed,
+ * unless it is deferred. A plugin that fails, is enabled or is reloaded later does not make a ready server unready: its
+ * own kinds respond with 503, and all others are served. The verbose form has a line for each plugin.
  */
 export class Health {
   readonly #storage: Storage

@@ -1,6 +1,6 @@
 /**
- * Serves the API over HTTP and WebSocket: `ApiServer` owns the sockets, `createChain` composes the middleware that every
- * request passes, `ResourceApi` and `WatchApi` serve objects. Every error becomes a Status. Writes are decided in
+ * Serves the API over HTTP and WebSocket: `ApiServer` owns the sockets, `createChain` composes the middleware that
+ * every request passes, `ResourceApi` and `WatchApi` serve objects. Every error becomes a Status. Writes are decided in
  * `registry/`, lists in `query/`, events in `watch/`.
  */
 export { loadActionRules } from './action-schema.ts'

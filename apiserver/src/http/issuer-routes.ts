@@ -10,8 +10,8 @@ export interface IssuerRoutesParts {
 }
 
 /**
- * Serves the discovery of the issuer of service accounts' tokens, with which others verify them. Fields, types and caching are
- * those of Kubernetes (`OpenIDMetadataServer`). The address of the keys is on the host of the request.
+ * Serves the discovery of the issuer of service accounts' tokens, with which others verify them. Fields, types and
+ * caching are those of Kubernetes (`OpenIDMetadataServer`). The address of the keys is on the host of the request.
  */
 export function addIssuerRoutes(router: Router<RequestState>, { issuer, basePath }: IssuerRoutesParts): void {
   if (issuer === undefined) return

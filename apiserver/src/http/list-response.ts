@@ -11,8 +11,8 @@ const end = Buffer.from(']}')
 const itemsPerTurn = 16_384
 
 /**
- * Returns the form of a list of objects as they are. Their bytes are neither decoded nor copied. As in Kubernetes, items of
- * built-in kinds have no apiVersion and kind.
+ * Returns the form of a list of objects as they are. Their bytes are neither decoded nor copied. As in Kubernetes,
+ * items of built-in kinds have no apiVersion and kind.
  */
 export function plainList({
   apiVersion,

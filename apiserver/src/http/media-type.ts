@@ -14,8 +14,8 @@ const essencePattern = new RegExp(`^[\\t ]*(${token}/${subtype})[\\t ]*(?=;|$)`)
 const parameterPattern = new RegExp(`;[\\t ]*(?:(${token})=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;]*)))?[^;]*`, 'g')
 
 /**
- * Parses a Content-Type header. Returns undefined for a missing or malformed one. As in browsers, malformed parameters are
- * left out, and the first of several with the same name counts. Node's `MIMEType` takes quadratic time for blanks.
+ * Parses a Content-Type header. Returns undefined for a missing or malformed one. As in browsers, malformed parameters
+ * are left out, and the first of several with the same name counts. Node's `MIMEType` takes quadratic time for blanks.
  */
 export function parseMediaType(header: string | undefined): MediaType | undefined {
   if (header === undefined) return undefined

@@ -27,8 +27,9 @@ export interface OperationsRoutesParts {
 }
 
 /**
- * Adds `/operations/backup`, which streams a backup of the store, with Secrets and all else. Of the default roles, only those
- * of administrators grant it. One backup at a time is made: each holds a page of the store in memory and compresses it.
+ * Adds `/operations/backup`, which streams a backup of the store, with Secrets and all else. Of the default roles, only
+ * those of administrators grant it. One backup at a time is made: each holds a page of the store in memory and
+ * compresses it.
  *
  * The response has no length. If the backup fails, the connection ends without the last chunk, and the client has no
  * footer.

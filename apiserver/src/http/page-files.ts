@@ -51,8 +51,8 @@ export interface PageFile {
 }
 
 /**
- * The files below one path. They are listed once, and a request is served only if its path is in the list: nothing outside of
- * the folder can be named, nor a link in it. Contents are read when they are asked for the first time.
+ * The files below one path. They are listed once, and a request is served only if its path is in the list: nothing
+ * outside of the folder can be named, nor a link in it. Contents are read when they are asked for the first time.
  */
 export class PageFiles {
   readonly path: string

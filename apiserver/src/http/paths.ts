@@ -34,8 +34,8 @@ export class Paths {
   }
 
   /**
-   * Reads a request for a path below the base path. As in Kubernetes (`RequestInfoFactory`), a path with `watch/` before the
-   * resource is a watch of that resource; a kind or a plugin's route of that path comes first.
+   * Reads a request for a path below the base path. As in Kubernetes (`RequestInfoFactory`), a path with `watch/`
+   * before the resource is a watch of that resource; a kind or a plugin's route of that path comes first.
    * @throws URIError for a segment that cannot be decoded
    */
   read(method: string, path: string, query: string): RequestInfo {

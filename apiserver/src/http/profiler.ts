@@ -11,8 +11,8 @@ export const profilerDefaults = Object.freeze({
 })
 
 /**
- * Takes profiles of this process: one at a time, because each slows the server down, and a heap snapshot stops it until it is
- * complete. The modules are loaded when they are needed.
+ * Takes profiles of this process: one at a time, because each slows the server down, and a heap snapshot stops it until
+ * it is complete. The modules are loaded when they are needed.
  */
 export class Profiler {
   #isBusy = false

@@ -2,8 +2,8 @@ import { quote } from '../model/index.ts'
 import { badRequest } from '../registry/index.ts'
 
 /**
- * Parses a boolean parameter. Returns undefined if it is missing. As in Kubernetes, case does not matter, and a parameter
- * without a value (`?watch`) is true. @throws ApiError 400
+ * Parses a boolean parameter. Returns undefined if it is missing. As in Kubernetes, case does not matter, and a
+ * parameter without a value (`?watch`) is true. @throws ApiError 400
  */
 export function readBoolean(query: URLSearchParams, parameter: string): boolean | undefined {
   const value = query.get(parameter)
@@ -26,8 +26,9 @@ export function readBoolean(query: URLSearchParams, parameter: string): boolean 
 const goDuration = /^[-+]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/
 
 /**
- * Checks the parameter `timeout`, which Kubernetes' clients send with every request if they have one (`WithRequestDeadline`).
- * A valid one changes nothing: each wait of a request has a bound of its own, and the client that leaves ends it.
+ * Checks the parameter `timeout`, which Kubernetes' clients send with every request if they have one
+ * (`WithRequestDeadline`). A valid one changes nothing: each wait of a request has a bound of its own, and the client
+ * that leaves ends it.
  * @throws ApiError 400
  */
 export function checkTimeout(query: URLSearchParams): void {

@@ -16,8 +16,8 @@ export function endWith(socket: Duplex, { status, headers, body }: ApiResponse):
 }
 
 /**
- * Ends a socket that carries no more requests. The HTTP server no longer limits it, and the client may never close its half.
- * Its bytes are read and dropped, because a reset would destroy the response.
+ * Ends a socket that carries no more requests. The HTTP server no longer limits it, and the client may never close its
+ * half. Its bytes are read and dropped, because a reset would destroy the response.
  */
 export function discardRest(socket: Duplex): void {
   socket.end()

@@ -73,8 +73,8 @@ export function readRequestBody(message: IncomingMessage, count?: BodyCount): Pr
 }
 
 /**
- * Reads and drops the rest of a body. Closing a connection with unread bytes would reset it, and the client would lose the
- * response. Resolves at the end of the body or at the limits.
+ * Reads and drops the rest of a body. Closing a connection with unread bytes would reset it, and the client would lose
+ * the response. Resolves at the end of the body or at the limits.
  */
 export function discardRequestBody(message: IncomingMessage): Promise<void> {
   const { socket } = message

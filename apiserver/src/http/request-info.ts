@@ -5,8 +5,8 @@ import { verbOf } from '../security/index.ts'
 import { type ParsedPath, parseResourcePath, type ResourcePath } from './api-request.ts'
 
 /**
- * What a request asks for, as in Kubernetes' RequestInfo. It is read once for each request. Authorization, audit and fairness
- * decide by it, and by nothing else of the request.
+ * What a request asks for, as in Kubernetes' RequestInfo. It is read once for each request. Authorization, audit and
+ * fairness decide by it, and by nothing else of the request.
  */
 export type RequestInfo = ResourceRequest | OtherRequest
 
@@ -137,7 +137,10 @@ export function unreadable(method: string, path: string): RequestInfo {
   return { verb: method.toLowerCase(), target: path, isSensitive: true, served: undefined, isEarly: false }
 }
 
-/** Returns what a path names. As in Kubernetes, a Namespace counts as in itself, so that a RoleBinding in it can grant it. */
+/**
+ * Returns what a path names. As in Kubernetes, a Namespace counts as in itself, so that a RoleBinding in it can grant
+ * it.
+ */
 export function targetOfPath(path: ResourcePath): ResourcePath {
   return path.group === '' && path.plural === 'namespaces' ? { ...path, namespace: path.name } : path
 }

@@ -43,8 +43,8 @@ export function partyOfPlugin(requestClass: RequestClass, { name }: UserInfo): P
 }
 
 /**
- * Waits for the turn of an error response to a caller without an identity; each address has its own turn. Returns the error
- * to respond with: the given one, or 429.
+ * Waits for the turn of an error response to a caller without an identity; each address has its own turn. Returns the
+ * error to respond with: the given one, or 429.
  */
 export async function refusalInTurn(queues: RequestQueues, socket: Socket, error: unknown): Promise<unknown> {
   const identity = socket.remoteAddress ?? ''
@@ -58,7 +58,9 @@ export async function refusalInTurn(queues: RequestQueues, socket: Socket, error
   }
 }
 
-/** A request's place in the queues, and the memory of its body. A large body waits a second time before it is parsed. */
+/**
+ * A request's place in the queues, and the memory of its body. A large body waits a second time before it is parsed.
+ */
 export class RequestSeat implements BodyCount {
   readonly #queues: RequestQueues
   readonly #party: Party
@@ -78,8 +80,8 @@ export class RequestSeat implements BodyCount {
   }
 
   /**
-   * Returns undefined if the request may go on at once. Rejects with ApiError 429. May be called again for another turn of
-   * the same caller.
+   * Returns undefined if the request may go on at once. Rejects with ApiError 429. May be called again for another turn
+   * of the same caller.
    */
   enter(): Promise<void> | undefined {
     return this.#queues.passes(this.#party) ? undefined : this.#wait(this.#party)
@@ -122,7 +124,8 @@ export class RequestSeat implements BodyCount {
 }
 
 /**
- * Reads the whole body of a request. A large one then waits for a turn of its own. Throws as `readRequestBody`, and 429.
+ * Reads the whole body of a request. A large one then waits for a turn of its own. Throws as `readRequestBody`, and
+ * 429.
  */
 export async function readBodyInTurn({
   req,

@@ -12,8 +12,8 @@ export interface RequestTarget {
 
 /**
  * Parses a request's target, with or without `http://host` before the path, and checks that it names one host only: a
- * proxy that filters by host must see the same host as this server. Also rejects versions and transfer codings that are not
- * supported.
+ * proxy that filters by host must see the same host as this server. Also rejects versions and transfer codings that are
+ * not supported.
  * @throws ApiError 400
  */
 export function readTarget({ url = '', headers, rawHeaders, httpVersion }: IncomingMessage): RequestTarget {

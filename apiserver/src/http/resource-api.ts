@@ -70,8 +70,8 @@ export const answerDefaults = Object.freeze({
   /** Objects of the longest list that is short. Short lists are not limited. */
   short: 1_000,
   /**
-   * Objects of all long lists in flight, until their last byte is sent: about 24 bytes each, and those of built-in kinds another
-   * 104 for the view that leaves out their kind.
+   * Objects of all long lists in flight, until their last byte is sent: about 24 bytes each, and those of built-in
+   * kinds another 104 for the view that leaves out their kind.
    */
   objects: 8_000_000,
   /** The same for each caller. */
@@ -284,7 +284,10 @@ export class ResourceApi {
     return cache
   }
 
-  /** Waits until a cache is as new as the store. @throws ApiError 503 on a time-out, or if the cache is dropped meanwhile */
+  /**
+   * Waits until a cache is as new as the store. @throws ApiError 503 on a time-out, or if the cache is dropped
+   * meanwhile
+   */
   async #catchUp({ served }: ModelCache, request: ApiRequest, signal?: AbortSignal): Promise<void> {
     await timed(request.times, 'storeMs', this.#gate.pass(signal))
     this.cacheOf(served)
@@ -437,8 +440,8 @@ export class ResourceApi {
   }
 
   /**
-   * Deletes the objects that a list would return, until the client disconnects. The response has the first ones that were
-   * deleted, unless their kind is sensitive.
+   * Deletes the objects that a list would return, until the client disconnects. The response has the first ones that
+   * were deleted, unless their kind is sensitive.
    */
   async #deleteCollection(cache: ModelCache, as: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
     const { deletion, ignoresReadErrors, options } = await readDeleteParameters(request)

@@ -1,8 +1,8 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 
 /**
- * The callers of plugins' routes and actions that wait for their response. A plugin may act for them, and only for them: it gets
- * the user object, cannot make another one, and can use it until the response has been sent.
+ * The callers of plugins' routes and actions that wait for their response. A plugin may act for them, and only for
+ * them: it gets the user object, cannot make another one, and can use it until the response has been sent.
  */
 export class RouteCallers {
   /** The callbacks for the end of each response. */

@@ -47,7 +47,10 @@ export function routerOf(host: RouteHost, { groupVersion, routes }: RouteGroup):
   return router
 }
 
-/** Calls the handler of a route. @throws ApiError as the handler or its client, 400, 413, 429; 500, 503 for any other error */
+/**
+ * Calls the handler of a route. @throws ApiError as the handler or its client, 400, 413, 429; 500, 503 for any other
+ * error
+ */
 async function serve(
   ctx: Context,
   { handler }: Route,

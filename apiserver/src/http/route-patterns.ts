@@ -35,7 +35,9 @@ export function overlap(left: string, right: string): boolean {
   return pathsOf(left).some(a => pathsOf(right).some(b => fit(a, b)))
 }
 
-/** Returns true if a path matches both. A parameter such as `*rest` matches one or more segments, also in the middle. */
+/**
+ * Returns true if a path matches both. A parameter such as `*rest` matches one or more segments, also in the middle.
+ */
 function fit([first, ...others]: readonly string[], [second, ...rest]: readonly string[]): boolean {
   if (first === undefined || second === undefined) return first === second
   const [isRest, isOtherRest] = [first.includes('*'), second.includes('*')]

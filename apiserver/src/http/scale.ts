@@ -13,7 +13,9 @@ interface ScaledMeta {
   readonly creationTimestamp: string
 }
 
-/** An object as the `autoscaling/v1` Scale of its kind shows it (`customresource/etcd.go`, `scaleFromCustomResource`). */
+/**
+ * An object as the `autoscaling/v1` Scale of its kind shows it (`customresource/etcd.go`, `scaleFromCustomResource`).
+ */
 export interface Scale {
   readonly apiVersion: 'autoscaling/v1'
   readonly kind: 'Scale'

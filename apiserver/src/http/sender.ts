@@ -11,8 +11,8 @@ const vary = 'Accept-Encoding, Origin'
 const auditIdHeader = 'audit-id'
 
 /**
- * Sends a response past Koa's own sending: a small body in one write, a large one at the client's pace, compressed for a
- * client that prefers gzip.
+ * Sends a response past Koa's own sending: a small body in one write, a large one at the client's pace, compressed for
+ * a client that prefers gzip.
  */
 export async function send(ctx: Context, response: ApiResponse): Promise<void> {
   ctx.respond = false

@@ -8,8 +8,9 @@ export const slowRequestDefaults = Object.freeze({
 })
 
 /**
- * Logs requests that took longer than a time, with where it went. Leaves out watches, and profiles and backups, which take long
- * on purpose. The values of parameters are left out, because they may be secret. The log bounds how many lines are written.
+ * Logs requests that took longer than a time, with where it went. Leaves out watches, and profiles and backups, which
+ * take long on purpose. The values of parameters are left out, because they may be secret. The log bounds how many
+ * lines are written.
  */
 export class SlowRequests {
   readonly #log: Logger

@@ -4,8 +4,8 @@ import { connectionDefaults } from './connection.ts'
 
 /**
  * The TLS handshakes of a server. A handshake takes about a millisecond of processor time once the client's first bytes
- * are there. However many clients connect at once, one handshake begins in each turn of the event loop. Client addresses
- * take turns:
+ * are there. However many clients connect at once, one handshake begins in each turn of the event loop. Client
+ * addresses take turns:
  *
  *     accepted ──first bytes──▶ waiting ──its turn──▶ in progress ──▶ complete
  *

@@ -32,8 +32,8 @@ export function mayEndHttp({ method, headers }: IncomingMessage): boolean {
 }
 
 /**
- * Returns true for a WebSocket handshake. Over HTTP/1.0 the header must be ignored (RFC 9110, 7.8). With HEAD it is ignored,
- * because an error response to a handshake has a body.
+ * Returns true for a WebSocket handshake. Over HTTP/1.0 the header must be ignored (RFC 9110, 7.8). With HEAD it is
+ * ignored, because an error response to a handshake has a body.
  */
 export function offersWebSocket({ method, headers, httpVersion }: IncomingMessage): boolean {
   if (method === 'CONNECT' || method === 'HEAD' || httpVersion !== '1.1') return false

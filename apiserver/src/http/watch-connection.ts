@@ -18,9 +18,9 @@ export const socketDefaults = Object.freeze({
    */
   answersBytes: 128 * 1024,
   /**
-   * Messages of one caller that may wait. When there are more, the next message resets its connection, if `waitingPerConnection` of them
-   * are of that connection. Pausing the socket would not help at once, because ws still emits the messages of the 64 KiB that Node
-   * has read.
+   * Messages of one caller that may wait. When there are more, the next message resets its connection, if
+   * `waitingPerConnection` of them are of that connection. Pausing the socket would not help at once, because ws still
+   * emits the messages of the 64 KiB that Node has read.
    */
   waitingPerCaller: 16_384,
   waitingPerConnection: 64,
@@ -43,7 +43,9 @@ export class WatchConnection {
   #isCorked = false
   /** True if the client has shown a sign of life since the last ping. */
   #isAlive = true
-  /** True if bytes were unsent at the last ping. If the kernel takes them now, the client has acknowledged earlier ones. */
+  /**
+   * True if bytes were unsent at the last ping. If the kernel takes them now, the client has acknowledged earlier ones.
+   */
   #wasBackedUp = false
 
   constructor(client: WebSocket, socket: Duplex) {

@@ -48,8 +48,9 @@ interface MultiplexerParts {
  *     subscribe ──> opening ──> open ──> END
  *                      └───── error: ERROR, END
  *
- * Its last message is always `{"id":...,"type":"END","code":...}`; then the id is free again. A malformed request gets an
- * ERROR without an id. A ping gets a PONG with its id, because pages see no pings of the WebSocket. A client that is too slow for one watch loses the socket.
+ * Its last message is always `{"id":...,"type":"END","code":...}`; then the id is free again. A malformed request gets
+ * an ERROR without an id. A ping gets a PONG with its id, because pages see no pings of the WebSocket. A client that is
+ * too slow for one watch loses the socket.
  */
 export class WatchMultiplexer {
   readonly #connection: WatchConnection

@@ -18,8 +18,8 @@ import { readBoolean } from './query-parameters.ts'
 export interface WatchTransport {
   readonly bookmarksByDefault: boolean
   /**
-   * The Last-Event-ID header of an EventSource. It takes precedence over the start in the URL: the EventSource reconnects
-   * to the same URL, and would not learn from initial events what was deleted meanwhile.
+   * The Last-Event-ID header of an EventSource. It takes precedence over the start in the URL: the EventSource
+   * reconnects to the same URL, and would not learn from initial events what was deleted meanwhile.
    */
   readonly lastEventId?: string
 }

@@ -36,8 +36,8 @@ export class WatchPermissions {
   }
 
   /**
-   * Calls `lost` once when the caller may no longer watch. To be called in the turn that opens the watch, because the roles may
-   * have changed since the request was authorized. Returns a function that ends the supervision.
+   * Calls `lost` once when the caller may no longer watch. To be called in the turn that opens the watch, because the
+   * roles may have changed since the request was authorized. Returns a function that ends the supervision.
    * @throws ApiError 403
    */
   hold(identity: Identity, target: ResourceTarget, lost: (error: ApiError) => void): () => void {

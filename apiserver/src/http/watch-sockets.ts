@@ -105,7 +105,8 @@ const serverOptions = Object.freeze({
   // Events are framed once for all subscribers; compression would frame them for each.
   perMessageDeflate: false,
   maxPayload: socketDefaults.maxMessageBytes,
-  // ws parses the fragments of a message without a pause, and its cost of a message grows with the square of its chunks.
+  // ws parses the fragments of a message without a pause, and its cost of a message grows with the square of its
+  // chunks.
   maxFragments: socketDefaults.maxFragments,
   maxBufferedChunks: socketDefaults.maxChunks,
   // One message of a socket in each turn of the event loop, so that many of them do not delay other clients.

@@ -91,7 +91,10 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
   }
 }
 
-/** Returns the options of a write in the form of Kubernetes' CreateOptions and UpdateOptions, as the client has sent them. */
+/**
+ * Returns the options of a write in the form of Kubernetes' CreateOptions and UpdateOptions, as the client has sent
+ * them.
+ */
 function sentOptionsOf(query: URLSearchParams): Readonly<Record<string, unknown>> {
   const dryRun = query.getAll('dryRun').filter(value => value !== '')
   const texts = ['fieldManager', 'fieldValidation'].flatMap(name => {

@@ -34,8 +34,8 @@ interface DiscoveryParts {
 }
 
 /**
- * What is served: groups, versions, kinds and routes, one document for each level or all in one. A document is encoded when it
- * is first asked for, and kept until a kind or route comes or goes.
+ * What is served: groups, versions, kinds and routes, one document for each level or all in one. A document is encoded
+ * when it is first asked for, and kept until a kind or route comes or goes.
  */
 export class Discovery {
   readonly #parts: DiscoveryParts
@@ -116,8 +116,8 @@ export class Discovery {
 }
 
 /**
- * Kubernetes' own groups come first: of several kinds with one name, clients take the first. Otherwise groups and kinds are in
- * the order of their names: a reload changes no ETag, and servers with the same plugins have the same ones.
+ * Kubernetes' own groups come first: of several kinds with one name, clients take the first. Otherwise groups and kinds
+ * are in the order of their names: a reload changes no ETag, and servers with the same plugins have the same ones.
  */
 function discoverGroups(
   models: DiscoveryParts['models'],
@@ -190,7 +190,10 @@ function groupVersionOf(group: string, version: string): string {
 /** In the order of Kubernetes. */
 const definedVerbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch']
 
-/** The hash of the version that objects are stored in (`k8s.io/apiserver/pkg/endpoints/discovery`, `StorageVersionHash`). */
+/**
+ * The hash of the version that objects are stored in (`k8s.io/apiserver/pkg/endpoints/discovery`,
+ * `StorageVersionHash`).
+ */
 function storageVersionHash({ group, version, kind }: Model): string {
   const hash = createHash('sha256').update(`${group}/${version}/${kind}`).digest()
   return hash.subarray(0, 8).toString('base64')

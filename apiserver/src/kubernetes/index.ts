@@ -1,9 +1,9 @@
 /**
- * What only Kubernetes' clients ask for: discovery, objects as Tables or as their metadata alone, protobuf bodies, and built-in
- * kinds.
+ * What only Kubernetes' clients ask for: discovery, objects as Tables or as their metadata alone, protobuf bodies, and
+ * built-in kinds.
  *
- * - A view turns the wire JSON of an object into another form, and knows neither requests nor caches. Clients that ask for
- *   no view pay nothing.
+ * - A view turns the wire JSON of an object into another form, and knows neither requests nor caches. Clients that ask
+ *   for no view pay nothing.
  * - A built-in kind is a model with rules of its own. The rooms below know none of them: the registry is given a
  *   `Namespaces`, and everything else of a kind is in its model.
  *

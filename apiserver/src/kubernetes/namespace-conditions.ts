@@ -42,8 +42,8 @@ interface Condition {
 }
 
 /**
- * Returns the conditions of a namespace that is being deleted, in Kubernetes' words. Those that have not changed keep their
- * time.
+ * Returns the conditions of a namespace that is being deleted, in Kubernetes' words. Those that have not changed keep
+ * their time.
  */
 export function conditionsOf(
   { status }: Pick<BareObject, 'status'>,

@@ -24,7 +24,10 @@ import { conditionsOf, NamespaceContent } from './namespace-conditions.ts'
 export const namespaceLifecycleDefaults = Object.freeze({
   /** Keys read at once. */
   pageSize: 500,
-  /** Milliseconds until a namespace is looked at again whose objects wait for their finalizers, doubled up to the second. */
+  /**
+   * Milliseconds until a namespace is looked at again whose objects wait for their finalizers, doubled up to the
+   * second.
+   */
   againMs: 100,
   longestAgainMs: 10_000,
   /** Milliseconds between attempts while the store is unavailable. */
@@ -42,8 +45,8 @@ interface Parts {
 }
 
 /**
- * Keeps the permanent namespaces in existence, and ends those that are being deleted: deletes the objects in them, waits
- * for their finalizers, and then removes the finalizer of the namespace.
+ * Keeps the permanent namespaces in existence, and ends those that are being deleted: deletes the objects in them,
+ * waits for their finalizers, and then removes the finalizer of the namespace.
  *
  * Guarantees: a namespace is removed only when a read of the store, after its deletion has started, has found no object
  * in it. None is created later, because each creation compares the namespace's revision (`KnownNamespaces`). Objects of
@@ -62,7 +65,9 @@ export class NamespaceLifecycle {
     this.#clock = parts.clock ?? systemClock
   }
 
-  /** Creates the permanent namespaces if they are missing. Waits while the store is unavailable. @throws when aborted */
+  /**
+   * Creates the permanent namespaces if they are missing. Waits while the store is unavailable. @throws when aborted
+   */
   async ensure(signal: AbortSignal): Promise<void> {
     const { kind, registry, storage, log } = this.#parts
     const { apiVersion, kind: name } = kind.model
@@ -231,7 +236,10 @@ function keyIn({ keyPrefix }: ServedModel, storeKey: string): ObjectKey {
   return storeKey.slice(keyPrefix.length)
 }
 
-/** Returns `<plural>.<group>` for a resource `<group>/<plural>`. As in Kubernetes, the dot is there without a group, too. */
+/**
+ * Returns `<plural>.<group>` for a resource `<group>/<plural>`. As in Kubernetes, the dot is there without a group,
+ * too.
+ */
 function titleOf(resource: string): string {
   const [group = '', plural = ''] = resource.split('/')
   return `${plural}.${group}`

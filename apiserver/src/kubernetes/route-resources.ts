@@ -12,11 +12,12 @@ export interface DiscoveredRoute {
 const verbOf = { GET: 'get', POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' } as const
 
 /**
- * Returns the entries of an APIResourceList for the routes and actions of a group version: one for each resource or subresource that
- * Kubernetes reads in their paths, `<resource>/<name>/<subresource>`.
+ * Returns the entries of an APIResourceList for the routes and actions of a group version: one for each resource or
+ * subresource that Kubernetes reads in their paths, `<resource>/<name>/<subresource>`.
  *
- * A route promises no objects, so it must not look like a kind. Clients skip subresources when they look for kinds. Other
- * entries have no verbs, as those of `subresources.kubevirt.io`. A list without entries would be an error for kubectl.
+ * A route promises no objects, so it must not look like a kind. Clients skip subresources when they look for kinds.
+ * Other entries have no verbs, as those of `subresources.kubevirt.io`. A list without entries would be an error for
+ * kubectl.
  */
 export function routeResources(routes: readonly DiscoveredRoute[], groupVersion: string): PlainResource[] {
   const found = new Map<string, { namespaced: boolean; verbs: Set<string> }>()

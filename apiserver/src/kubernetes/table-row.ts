@@ -43,8 +43,8 @@ type Generation = Map<object, Map<Buffer, Row>>
 /**
  * Rows that have been made, by view and wire JSON. Lists and watches of all clients share them.
  *
- * Keeps two generations of at most half the bound each. A row that is used moves to the young one; when that is full, it
- * becomes the old one, and the previous old one is dropped.
+ * Keeps two generations of at most half the bound each. A row that is used moves to the young one; when that is full,
+ * it becomes the old one, and the previous old one is dropped.
  */
 export class RowCache {
   readonly #maxBytes: number

@@ -58,7 +58,9 @@ export class TableView implements ObjectView {
     return this.#table(wire, null)
   }
 
-  /** Its metadata has the fields of Go's `metav1.Table` alone: Kubernetes' tests compare it with what Go decodes of it. */
+  /**
+   * Its metadata has the fields of Go's `metav1.Table` alone: Kubernetes' tests compare it with what Go decodes of it.
+   */
   #table(wire: Buffer, columnDefinitions: TableColumns['definitions'] | null): Buffer {
     const { resourceVersion } = JSON.parse(metadataJson(this.#version, wire))
     const head = JSON.stringify({ ...this.#head, metadata: { resourceVersion }, columnDefinitions })

@@ -15,8 +15,8 @@ export interface LogStream {
 /**
  * Writes lines to a stream and drops them when too many bytes are waiting.
  *
- * `process.stderr` suits: pipes and sockets do not block it. Writes through `fs.write`, as pino's own destination makes,
- * occupy a thread of libuv's pool while no one reads, and the exit of the process waits for that thread.
+ * `process.stderr` suits: pipes and sockets do not block it. Writes through `fs.write`, as pino's own destination
+ * makes, occupy a thread of libuv's pool while no one reads, and the exit of the process waits for that thread.
  */
 export class LogOutput {
   readonly #stream: LogStream

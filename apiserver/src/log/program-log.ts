@@ -79,7 +79,9 @@ export class ProgramLog {
 
 const levelOf = pino.levels.values
 
-/** The fields of child loggers that name their part of the program. Others, such as the object of a run, vary too much. */
+/**
+ * The fields of child loggers that name their part of the program. Others, such as the object of a run, vary too much.
+ */
 const sourceFields = ['plugin', 'controller', 'runnable', 'watch', 'informer']
 
 function sourceOf(logger: Pino): Record<string, unknown> {

@@ -5,7 +5,10 @@ export const repeatDefaults = Object.freeze({
   lines: 10,
   /** Milliseconds from the first line of a window to its end. */
   windowMs: 10_000,
-  /** Messages of a source with a window of their own; the messages of plugins are not ours to bound. More share one window. */
+  /**
+   * Messages of a source with a window of their own; the messages of plugins are not ours to bound. More share one
+   * window.
+   */
   messages: 1_000,
 })
 
@@ -19,7 +22,9 @@ const othersKey = 'others'
 /** The fields that name the part of the program that logs, for example its controller. */
 type LineSource = Readonly<Record<string, unknown>>
 
-/** Limits how often a source logs a message, so that one that fails all the time does not hide the failures of others. */
+/**
+ * Limits how often a source logs a message, so that one that fails all the time does not hide the failures of others.
+ */
 export class RepeatLimit {
   readonly #clock: Clock
   readonly #summarize: (source: LineSource, message: string, suppressed: number) => void

@@ -9,7 +9,8 @@ const colours: Readonly<Record<string, string>> = Object.freeze({
 
 /**
  * Formats one JSON line of pino for people: `time level message field=value ...`, and the stack of an error with its
- * causes and lines of source on the lines below. The time is local. Control characters are escaped: they could drive a terminal.
+ * causes and lines of source on the lines below. The time is local. Control characters are escaped: they could drive a
+ * terminal.
  */
 export function formatText(line: string, { colour }: { readonly colour: boolean }): string {
   const paint = (code: string, text: string) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text)

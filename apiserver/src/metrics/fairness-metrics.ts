@@ -15,8 +15,8 @@ interface Queues {
 }
 
 /**
- * Registers the metrics of the queues, under the names of Kubernetes' API Priority and Fairness: the priority level is the
- * class of a request, the flow schema the kind of its identity.
+ * Registers the metrics of the queues, under the names of Kubernetes' API Priority and Fairness: the priority level is
+ * the class of a request, the flow schema the kind of its identity.
  */
 export function describeQueues(registry: Registry, queues: Queues): void {
   const scraped = new ScrapedMetrics(registry)

@@ -20,7 +20,9 @@ interface MetricSources {
 const pluginPhases = ['Starting', 'Started', 'Failed', 'Disabled'] as const
 type PluginPhase = (typeof pluginPhases)[number]
 
-/** Problems of a plugin by their type: clashes of unique values and failing index functions, stored objects, all others. */
+/**
+ * Problems of a plugin by their type: clashes of unique values and failing index functions, stored objects, all others.
+ */
 type PluginProblems = Readonly<Record<'index' | 'stored' | 'other', number>>
 
 /** The objects of a migration to another stored version. */

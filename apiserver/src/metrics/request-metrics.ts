@@ -3,7 +3,9 @@ import type { Registry } from 'prom-client'
 import type { ServedModel } from '../model/index.ts'
 
 export const requestDefaults = Object.freeze({
-  /** Upper bounds in seconds: those of Kubernetes, and a lower one, because most reads here are faster than its first. */
+  /**
+   * Upper bounds in seconds: those of Kubernetes, and a lower one, because most reads here are faster than its first.
+   */
   buckets: Object.freeze([
     0.001, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45,
     60,

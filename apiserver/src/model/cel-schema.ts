@@ -1,6 +1,6 @@
 /**
- * Schemas and values as CEL sees them, as in Kubernetes. Fields that a schema does not declare do not exist, and neither do
- * declared ones that are null. A value without a type is dynamic.
+ * Schemas and values as CEL sees them, as in Kubernetes. Fields that a schema does not declare do not exist, and
+ * neither do declared ones that are null. A value without a type is dynamic.
  */
 
 import { isRecord } from '@setpoint/controller-runtime/api'

@@ -5,8 +5,8 @@ import { keysOf } from './schema-extensions.ts'
 import type { Violation } from './violation.ts'
 
 /**
- * Returns the violations of values that have changed, as Kubernetes' ratcheting does: a value that stays as it is is not
- * checked again. An item of a list has an old value only if the list is a map, by its keys.
+ * Returns the violations of values that have changed, as Kubernetes' ratcheting does: a value that stays as it is is
+ * not checked again. An item of a list has an old value only if the list is a map, by its keys.
  * @param schema of the whole objects
  */
 export function changedViolations(

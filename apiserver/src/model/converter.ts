@@ -11,8 +11,8 @@ export interface Conversion {
 }
 
 /**
- * Converts the objects of a kind by asking somebody outside of this process. The code that converts is synchronous, so it first
- * finds that an outcome is not known, and runs again when it is:
+ * Converts the objects of a kind by asking somebody outside of this process. The code that converts is synchronous, so
+ * it first finds that an outcome is not known, and runs again when it is:
  *
  *     convert ──not known──▶ ConversionNeeded ──prepare──▶ asked, and the outcome kept ──▶ convert ──▶ released
  */
@@ -48,8 +48,8 @@ export class ConversionNeeded extends Error implements Conversion {
 }
 
 /**
- * Runs a function, and runs it again after each conversion that it needs. The function must be the same each time: it changes
- * nothing before its last conversion.
+ * Runs a function, and runs it again after each conversion that it needs. The function must be the same each time: it
+ * changes nothing before its last conversion.
  * @throws the errors of the function, but ConversionNeeded; the signal's reason
  */
 export async function converting<T>(run: () => T | Promise<T>, signal?: AbortSignal): Promise<Awaited<T>> {

@@ -11,8 +11,8 @@ export const decodeDefaults = Object.freeze({
   /** Levels of nesting. Far more than any object needs, and safe for recursive readers. */
   maxDepth: 200,
   /**
-   * Parts of a JSON body, as `countParts` counts them. Decoding takes up to 0.8 µs of each, and a write as much again before
-   * it refuses the object, in one turn of the event loop each. A JSON patch of 10,000 operations has 40,000.
+   * Parts of a JSON body, as `countParts` counts them. Decoding takes up to 0.8 µs of each, and a write as much again
+   * before it refuses the object, in one turn of the event loop each. A JSON patch of 10,000 operations has 40,000.
    */
   maxParts: 45_000,
   /** Values of a JSON body, as `countValues` counts them: as many as an object may have. */
@@ -22,8 +22,8 @@ export const decodeDefaults = Object.freeze({
   /** Bytes of a YAML body. js-yaml takes about 50 ms of processor time for the slowest body of this size. */
   maxYamlBytes: 64 * 1024,
   /**
-   * UTF-16 units of a malformed JSON body up to which its first error is explained. That takes 40 ns for each. For a longer
-   * one the response has V8's message.
+   * UTF-16 units of a malformed JSON body up to which its first error is explained. That takes 40 ns for each. For a
+   * longer one the response has V8's message.
    */
   maxExplainedUnits: 512 * 1024,
 })
@@ -228,8 +228,8 @@ function withoutMinusZero(value: unknown): unknown {
 }
 
 /**
- * Rejects a field named `__proto__`. It is harmless here, but Object.assign in a plugin would turn it into the prototype
- * of the copy.
+ * Rejects a field named `__proto__`. It is harmless here, but Object.assign in a plugin would turn it into the
+ * prototype of the copy.
  */
 function refuseProto(value: unknown, path: (string | number)[]): void {
   if (Array.isArray(value)) {

@@ -1,6 +1,6 @@
 /**
- * Returns true if two JSON values are equal. The order of keys does not matter. As in JSON, -0 equals 0, and an undefined
- * property is absent. Recurses, so the nesting must be bounded.
+ * Returns true if two JSON values are equal. The order of keys does not matter. As in JSON, -0 equals 0, and an
+ * undefined property is absent. Recurses, so the nesting must be bounded.
  */
 export function deepEqual(a: unknown, b: unknown): boolean {
   if (a === b) return true

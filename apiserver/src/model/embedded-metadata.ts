@@ -93,7 +93,10 @@ function* problemsOfAnnotations(annotations: unknown): Generator<MetadataProblem
     }
 }
 
-/** Returns the keys of annotations that Kubernetes refuses. Unlike labels, annotations may have a prefix with capital letters. */
+/**
+ * Returns the keys of annotations that Kubernetes refuses. Unlike labels, annotations may have a prefix with capital
+ * letters.
+ */
 export function checkAnnotationKeys(annotations: Readonly<Record<string, string>> = {}): string[] {
   return Object.keys(annotations).filter(key => checkLabelKey(key.toLowerCase()) !== undefined)
 }

@@ -9,7 +9,8 @@ const identifier = /^[A-Za-z_$][\w$-]*$/
 const maxLength = 1000
 
 /**
- * Formats a path as Kubernetes does in causes: `spec.tags[2]`, or `spec.map[some.key]` if the key is not an identifier. Long steps and paths are cut.
+ * Formats a path as Kubernetes does in causes: `spec.tags[2]`, or `spec.map[some.key]` if the key is not an identifier.
+ * Long steps and paths are cut.
  */
 export function formatPath(path: FieldPath): string {
   let text = ''

@@ -42,8 +42,8 @@ const safeLength = 15
 const safeExponentLength = 2
 
 /**
- * Scans a JSON text once, without recursion, and skips strings. For a text that is not JSON only the depth is meaningful:
- * it bounds the recursion of a parser.
+ * Scans a JSON text once, without recursion, and skips strings. For a text that is not JSON only the depth is
+ * meaningful: it bounds the recursion of a parser.
  */
 export function inspectJson(text: string, maxDepth: number, maxLongNumbers: number): JsonFindings {
   let depth = 0
@@ -191,8 +191,8 @@ const problems: { readonly [code: number]: string } = {
 }
 
 /**
- * Counts the parts of a JSON value: the fields of all objects, and the items of lists that are objects or lists. The work on
- * a value grows with them. Other items cost little. Recurses, so the depth must be bounded.
+ * Counts the parts of a JSON value: the fields of all objects, and the items of lists that are objects or lists. The
+ * work on a value grows with them. Other items cost little. Recurses, so the depth must be bounded.
  */
 export function countParts(value: unknown): number {
   let count = 0

@@ -1,8 +1,8 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
 /**
- * The formats of texts that Kubernetes 1.34 checks in custom resources (k8s.io/kube-openapi, `strfmt`). It ignores all others,
- * such as `uri-reference`.
+ * The formats of texts that Kubernetes 1.34 checks in custom resources (k8s.io/kube-openapi, `strfmt`). It ignores all
+ * others, such as `uri-reference`.
  */
 
 type FormatCheck = (text: string) => boolean
@@ -53,7 +53,10 @@ const checks: ReadonlyMap<string, FormatCheck> = new Map([
 /** The names of the formats, without dashes. */
 export const kubernetesFormatNames: readonly string[] = [...checks.keys()]
 
-/** Longest text that is checked for a format, except for those that may be long. None of the others describes a longer text. */
+/**
+ * Longest text that is checked for a format, except for those that may be long. None of the others describes a longer
+ * text.
+ */
 const maxLength = 2048
 const unbounded: ReadonlySet<string> = new Set(['byte', 'password'])
 

@@ -20,8 +20,8 @@ import type { BareObject } from './stored-object.ts'
 import { valueAt } from './violation.ts'
 
 /**
- * Returns the object as the model's `default` hook completes it. Errors of the hook are ignored if the object breaks the
- * schema.
+ * Returns the object as the model's `default` hook completes it. Errors of the hook are ignored if the object breaks
+ * the schema.
  * @throws ApiError 500 if the hook fails, or changes a part that the write cannot change
  */
 export function runDefaultHook(

@@ -91,7 +91,10 @@ export class ModelRegistry {
     for (const { apiVersion } of served.versions) this.#byPath.delete(`${apiVersion}/${served.model.plural}`)
   }
 
-  /** Returns the model that serves a version of a kind. The plural of a subresource's review is `<plural>/<subresource>`. */
+  /**
+   * Returns the model that serves a version of a kind. The plural of a subresource's review is
+   * `<plural>/<subresource>`.
+   */
   find(group: string, version: string, plural: string): ServedModel | undefined {
     return this.#byPath.get(pathOf(group, version, plural))
   }

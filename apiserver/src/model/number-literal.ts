@@ -2,9 +2,9 @@
 const safeDigits = 15
 
 /**
- * Returns true if `Number(literal)` keeps a number of JSON or YAML exactly. A double prints as the shortest decimal that
- * reads back as itself, so the literal is kept if that is the same decimal: 0.1 and 1e2 are kept, but 9007199254740993
- * and 0.10000000000000001 are not. Returns false on overflow, underflow, or an invalid literal.
+ * Returns true if `Number(literal)` keeps a number of JSON or YAML exactly. A double prints as the shortest decimal
+ * that reads back as itself, so the literal is kept if that is the same decimal: 0.1 and 1e2 are kept, but
+ * 9007199254740993 and 0.10000000000000001 are not. Returns false on overflow, underflow, or an invalid literal.
  */
 export function isExactDecimal(literal: string): boolean {
   // Of that length it is in range too. A body may have a hundred thousand numbers, so the common ones come first.
@@ -20,8 +20,8 @@ export function isExactDecimal(literal: string): boolean {
 }
 
 /**
- * The decimal 0.digits × 10^exponent. The digits have no leading or trailing zeros, and are '' for zero. The sign is left
- * out because the conversion never changes it.
+ * The decimal 0.digits × 10^exponent. The digits have no leading or trailing zeros, and are '' for zero. The sign is
+ * left out because the conversion never changes it.
  */
 interface Decimal {
   readonly digits: string

@@ -6,17 +6,20 @@ import { nameLimits } from '@setpoint/controller-runtime/api'
  */
 export const objectLimits = Object.freeze({
   /**
-   * Parts of an object, as `countParts` counts them, with its managed fields. A write takes up to a microsecond and a half
-   * for each, in one turn of the event loop.
+   * Parts of an object, as `countParts` counts them, with its managed fields. A write takes up to a microsecond and a
+   * half for each, in one turn of the event loop.
    */
   parts: 30_000,
   /** Top-level fields of an object. A write copies them some ten times, up to 0.7 µs for each. */
   topLevelFields: 1000,
-  /** Parts of the managed fields of an object. An apply compares those of all managers: up to five microseconds for each. */
+  /**
+   * Parts of the managed fields of an object. An apply compares those of all managers: up to five microseconds for
+   * each.
+   */
   managedParts: 10_000,
   /**
-   * Values of an object, as `countValues` counts them. To parse one takes up to 0.35 µs, because V8 looks up each short text
-   * among all others. To compare one with others that must be distinct takes 0.2 µs.
+   * Values of an object, as `countValues` counts them. To parse one takes up to 0.35 µs, because V8 looks up each short
+   * text among all others. To compare one with others that must be distinct takes 0.2 µs.
    */
   values: 100_000,
   /** Every server keeps an index entry for each label. */

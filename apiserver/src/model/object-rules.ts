@@ -20,8 +20,8 @@ export interface ObjectRules {
   /** Returns the violations. Rules that use `oldSelf` need the previous object, or an optional of it. */
   validate(object: Readonly<SchemaSubject>, previous: Readonly<SchemaSubject> | undefined): RuleViolations
   /**
-   * Returns the violations of the rules about the object alone. `isComplete` is false if the rules take more than `steps`
-   * steps; the rest is then not evaluated.
+   * Returns the violations of the rules about the object alone. `isComplete` is false if the rules take more than
+   * `steps` steps; the rest is then not evaluated.
    */
   validateState(
     object: Readonly<SchemaSubject>,

@@ -1,8 +1,8 @@
 import { noValues } from './index-set.ts'
 
 /**
- * The index values of an object as caches keep them, by position in the model's `IndexSet`. A value that is alone is its text,
- * without a list around it, which would take 56 bytes. Read it with `valuesAt`.
+ * The index values of an object as caches keep them, by position in the model's `IndexSet`. A value that is alone is
+ * its text, without a list around it, which would take 56 bytes. Read it with `valuesAt`.
  */
 export type PackedValues = readonly unknown[]
 

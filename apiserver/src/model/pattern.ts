@@ -57,9 +57,9 @@ const stateSteps = 100
  * goes back.
  *
  * An automaton makes its states when a text leads to them. Ordinary patterns have few, so that each character is a
- * lookup. Some patterns lead to a new state at every character, each as costly as the pattern is large; `(a|b)*a(a|b){90}`
- * is one. Therefore the steps are counted. This class runs the automaton itself because re2js would continue without a
- * bound, in an engine that takes 30 ns for every character and instruction.
+ * lookup. Some patterns lead to a new state at every character, each as costly as the pattern is large;
+ * `(a|b)*a(a|b){90}` is one. Therefore the steps are counted. This class runs the automaton itself because re2js would
+ * continue without a bound, in an engine that takes 30 ns for every character and instruction.
  */
 export class Pattern {
   readonly source: string

@@ -35,8 +35,8 @@ interface ReviewParent {
 }
 
 /**
- * What a kind does whose objects are answered and not stored, such as Kubernetes' SelfSubjectAccessReview. It takes POST
- * only. Its requests are authorized, decoded and validated as those of any kind.
+ * What a kind does whose objects are answered and not stored, such as Kubernetes' SelfSubjectAccessReview. It takes
+ * POST only. Its requests are authorized, decoded and validated as those of any kind.
  */
 export interface Review {
   /** Set if the review is a subresource of another resource. */

@@ -83,7 +83,9 @@ export function createCompiler(errors: ErrorsFound): Ajv {
 let formatChecker: Ajv | undefined
 const formatChecks = new Map<string, ValidateFunction>()
 
-/** ajv's types hide how a format is defined, so a schema of just the format stands in for it. Compiled at its first use. */
+/**
+ * ajv's types hide how a format is defined, so a schema of just the format stands in for it. Compiled at its first use.
+ */
 function hasFormat(name: string, text: string): boolean {
   let check = formatChecks.get(name)
   if (check === undefined) {

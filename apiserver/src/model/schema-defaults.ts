@@ -2,9 +2,9 @@ import { isRecord } from '@setpoint/controller-runtime/api'
 import { cloneJson, type JsonObject, setOwn } from './json-value.ts'
 
 /**
- * Fills in the defaults of absent fields, and then the defaults inside them. Changes `value` in place. As in Kubernetes,
- * null counts as absent if the field is not nullable, and an absent object without a default of its own stays absent.
- * Applies defaults in properties, items, additionalProperties and allOf, but not in anyOf and oneOf.
+ * Fills in the defaults of absent fields, and then the defaults inside them. Changes `value` in place. As in
+ * Kubernetes, null counts as absent if the field is not nullable, and an absent object without a default of its own
+ * stays absent. Applies defaults in properties, items, additionalProperties and allOf, but not in anyOf and oneOf.
  * @returns true if a field was filled in
  */
 export function fillDefaults(schema: unknown, value: unknown): boolean {
@@ -38,8 +38,8 @@ function isAbsent(object: Record<string, unknown>, name: string, schema: Record<
 }
 
 /**
- * Returns a value without the fields that are null but not nullable, as in Kubernetes. Go clients send null for nil slices
- * and maps. Nulls in lists stay, and so do those of fields whose schema has no type.
+ * Returns a value without the fields that are null but not nullable, as in Kubernetes. Go clients send null for nil
+ * slices and maps. Nulls in lists stay, and so do those of fields whose schema has no type.
  */
 export function withoutNulls(schema: unknown, value: unknown): unknown {
   if (!isRecord(schema)) return value
@@ -61,10 +61,11 @@ function rejectsNull(schema: unknown): boolean {
 }
 
 /**
- * Returns content of a built-in kind without nulls, as Go decodes it into the type that the schema describes. A field that is
- * null is absent. A null in a list or map leaves the new element at the zero value of its type, such as an empty text: "the
- * JSON null value has no effect" (encoding/json, `Unmarshal`). One that the schema does not describe stays in a list, and so do
- * all nulls of content that the schema leaves to the kind (`x-kubernetes-preserve-unknown-fields`).
+ * Returns content of a built-in kind without nulls, as Go decodes it into the type that the schema describes. A field
+ * that is null is absent. A null in a list or map leaves the new element at the zero value of its type, such as an
+ * empty text: "the JSON null value has no effect" (encoding/json, `Unmarshal`). One that the schema does not describe
+ * stays in a list, and so do all nulls of content that the schema leaves to the kind
+ * (`x-kubernetes-preserve-unknown-fields`).
  */
 export function withoutNullsAsInGo(schema: unknown, value: unknown): unknown {
   const {

@@ -23,7 +23,9 @@ const count: ValueRule = {
 }
 const number: ValueRule = { holds: Number.isFinite, rule: 'must be a number' }
 
-/** Keywords that constrain in the same way in both dialects and hold no schemas, with the values that ajv can compile. */
+/**
+ * Keywords that constrain in the same way in both dialects and hold no schemas, with the values that ajv can compile.
+ */
 const plain: ReadonlyMap<string, ValueRule> = new Map([
   [
     'enum',
@@ -74,7 +76,10 @@ const translated = [
   'not',
 ]
 
-/** The keywords that constrain values; docs/reference/schemas.md describes each. Those of Kubernetes are `kubernetesKeywords`. */
+/**
+ * The keywords that constrain values; docs/reference/schemas.md describes each. Those of Kubernetes are
+ * `kubernetesKeywords`.
+ */
 export const enforcedKeywords: ReadonlySet<string> = new Set([...plain.keys(), ...translated])
 
 /** Keywords for people and other tools, without constraints. */

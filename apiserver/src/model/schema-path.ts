@@ -10,8 +10,8 @@ interface SchemaField {
 const token = /'(?:[^'\\]|\\.)*'|[.[\]]|[^.[\]]+/sy
 
 /**
- * Follows a path such as `.limits['max.size']` through declared fields and maps, as Kubernetes does for the `fieldPath` of rules and
- * for selectable fields. It does not lead into lists.
+ * Follows a path such as `.limits['max.size']` through declared fields and maps, as Kubernetes does for the `fieldPath`
+ * of rules and for selectable fields. It does not lead into lists.
  * @param options.brackets false if names in brackets are not allowed
  * @returns the field, or a clause that says why the path leads to none
  */

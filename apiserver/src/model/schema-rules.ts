@@ -226,7 +226,10 @@ class Evaluation {
     else this.found.state.push(violation)
   }
 
-  /** Returns the message if the value breaks the rule. As in Kubernetes, a rule without a value has no path and reason of its own. */
+  /**
+   * Returns the message if the value breaks the rule. As in Kubernetes, a rule without a value has no path and reason
+   * of its own.
+   */
   #failureOf(
     rule: Rule,
     variables: Readonly<Record<string, CelValue | undefined>>,
@@ -245,7 +248,10 @@ class Evaluation {
     return { message: text ?? standing, hasValue: true }
   }
 
-  /** As in Kubernetes, a message that cannot be evaluated, say because it uses `oldSelf` and its rule does not, is left out. */
+  /**
+   * As in Kubernetes, a message that cannot be evaluated, say because it uses `oldSelf` and its rule does not, is left
+   * out.
+   */
   #messageOf(
     program: Program | undefined,
     variables: Readonly<Record<string, CelValue | undefined>>,

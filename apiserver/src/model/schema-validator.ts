@@ -49,7 +49,9 @@ export interface SchemaValidator {
   applyDefaults(object: SchemaSubject): boolean
   /** Returns an object with the schema's defaults. Copies the declared fields if the schema has defaults. */
   withDefaults<T extends SchemaSubject>(object: T): T
-  /** Returns the paths of unknown fields within the declared ones, at most `maxUnknownFields`. See `findUnknownFields`. */
+  /**
+   * Returns the paths of unknown fields within the declared ones, at most `maxUnknownFields`. See `findUnknownFields`.
+   */
   unknownFields(object: Readonly<SchemaSubject>): string[]
   /** False if `prune` changes nothing. */
   readonly prunes: boolean
@@ -74,9 +76,9 @@ export interface SchemaOptions {
 }
 
 /**
- * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored, except for Kubernetes'.
- * `loadRules` must be called before for schemas with rules. Compiles the schemas at
- * the first object, because many kinds of a server are never written.
+ * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored, except for
+ * Kubernetes'. `loadRules` must be called before for schemas with rules. Compiles the schemas at the first object,
+ * because many kinds of a server are never written.
  *
  * @throws ModelError if the schema leaves the dialect, a rule does not compile, or a default breaks its schema or rules
  */
@@ -168,8 +170,8 @@ export function compileSchemas(
 const manySchemas = 500
 
 /**
- * Returns a check. What stops at the first error is nested after each field, which V8 reads slowly, and from about 1,500 levels on
- * not at all.
+ * Returns a check. What stops at the first error is nested after each field, which V8 reads slowly, and from about
+ * 1,500 levels on not at all.
  * @throws RangeError for a schema that V8 cannot read either way
  */
 function compileCheck(draft7: JsonObject): ValidateFunction {
@@ -193,8 +195,8 @@ function draft7Of(schema: ContentSchema): JsonObject {
 }
 
 /**
- * Returns the validator of schemas that are known to be valid: those of the server's own kinds, which do not prune. Reads
- * them when an object is first read or written, because a server starts with many kinds and uses few.
+ * Returns the validator of schemas that are known to be valid: those of the server's own kinds, which do not prune.
+ * Reads them when an object is first read or written, because a server starts with many kinds and uses few.
  */
 export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOptions): SchemaValidator {
   let compiled: SchemaValidator | undefined
@@ -232,8 +234,8 @@ function withModelErrors<T>(compilePart: () => T): T {
 }
 
 /**
- * Rejects a default that breaks its own schema or the rules in it, or has unknown fields, as in Kubernetes: every object
- * without the field would be invalid. Rules that use `oldSelf` are left out, because a default is not a change.
+ * Rejects a default that breaks its own schema or the rules in it, or has unknown fields, as in Kubernetes: every
+ * object without the field would be invalid. Rules that use `oldSelf` are left out, because a default is not a change.
  */
 function checkDefault(compiler: Ajv, place: string, schema: JsonObject): void {
   const fail = (problem: string): never => {

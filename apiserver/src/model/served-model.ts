@@ -79,14 +79,14 @@ export class ServedModel {
   }[]
   phase: ModelPhase = { name: 'Starting' }
   /**
-   * The kind that takes its place because its definition has changed. It is being built until this one is stopped. Writes
-   * depend on it as soon as its unique indexes are in force.
+   * The kind that takes its place because its definition has changed. It is being built until this one is stopped.
+   * Writes depend on it as soon as its unique indexes are in force.
    */
   next: ServedModel | undefined
 
   /**
-   * Returns a kind that the server itself declares. Its schemas are compiled when they are first used; a test checks that
-   * they are valid.
+   * Returns a kind that the server itself declares. Its schemas are compiled when they are first used; a test checks
+   * that they are valid.
    */
   static builtIn(model: Model, parts: Pick<ServedModelParts, 'rules' | 'review'> = {}): ServedModel {
     return new ServedModel(model, undefined, { ...parts, compile: compileSchemasWhenUsed })
@@ -171,7 +171,9 @@ export class ServedModel {
     return found
   }
 
-  /** Returns the name in a key. The name of a cluster-scoped object is the whole key, even if a client sends a slash. */
+  /**
+   * Returns the name in a key. The name of a cluster-scoped object is the whole key, even if a client sends a slash.
+   */
   nameIn(key: ObjectKey): string {
     return this.indexes.isNamespaced ? nameOfKey(key) : key
   }

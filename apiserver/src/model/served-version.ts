@@ -30,8 +30,8 @@ interface VersionParts {
 /**
  * One API version of a served kind. The hub converts by returning the object itself.
  *
- * A conversion gets a copy and returns the fields that the schema declares: of a plugin's kind `spec` and `status`. Metadata
- * and unknown top-level fields are the same in every version.
+ * A conversion gets a copy and returns the fields that the schema declares: of a plugin's kind `spec` and `status`.
+ * Metadata and unknown top-level fields are the same in every version.
  */
 export class ServedVersion {
   readonly name: string
@@ -110,7 +110,9 @@ export class ServedVersion {
     return this.defined?.isServed ?? true
   }
 
-  /** Returns content without the nulls that Kubernetes drops: of a plugin's kind those of fields that are not nullable. */
+  /**
+   * Returns content without the nulls that Kubernetes drops: of a plugin's kind those of fields that are not nullable.
+   */
   withoutNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
     const drop = this.isBuiltIn ? withoutNullsAsInGo : withoutNulls
     const result = drop({ properties: this.content }, content)

@@ -59,8 +59,8 @@ export function decodeStored(value: Buffer): StoredObject {
 }
 
 /**
- * Returns bytes of their own. Small buffers of `Buffer.allocUnsafe` lie in blocks of 8 KiB with others, and one that is kept
- * keeps its whole block, with what was only needed for a moment.
+ * Returns bytes of their own. Small buffers of `Buffer.allocUnsafe` lie in blocks of 8 KiB with others, and one that is
+ * kept keeps its whole block, with what was only needed for a moment.
  */
 const allocateOwn: Allocate = bytes => Buffer.allocUnsafeSlow(bytes)
 
@@ -96,7 +96,9 @@ function versionText(revision: Revision): string {
   return `,"version":"${revision}","resourceVersion":"${revision}"`
 }
 
-/** Returns the bytes of an object's wire JSON without its version, so that an object does not grow with the revisions. */
+/**
+ * Returns the bytes of an object's wire JSON without its version, so that an object does not grow with the revisions.
+ */
 export function contentBytes(wire: Buffer, revision: Revision): number {
   return wire.length - versionText(revision).length
 }

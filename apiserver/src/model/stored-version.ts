@@ -20,9 +20,9 @@ type AtHub =
   | { readonly object?: undefined; readonly failure: ApiError }
 
 /**
- * Converts an object as it is stored to the hub, fills in the defaults of the schema, prunes unknown fields, if the model says
- * so, and takes out the generation of a kind without one. The schema may be newer than the object.
- * The failure is a ConversionError, or a 503 if this server does not know the version: another server may.
+ * Converts an object as it is stored to the hub, fills in the defaults of the schema, prunes unknown fields, if the
+ * model says so, and takes out the generation of a kind without one. The schema may be newer than the object. The
+ * failure is a ConversionError, or a 503 if this server does not know the version: another server may.
  * @param raw may be changed: it gets the defaults of its version, and loses a generation
  * @param how.asks false if a conversion whose outcome is not known counts as failed
  * @throws ConversionNeeded
@@ -65,8 +65,8 @@ function unknownVersion({ model, title }: ServedModel, { metadata, apiVersion }:
 }
 
 /**
- * Returns the JSON of an object in the version that it is stored in. The conversion must lose nothing, because the object
- * is read back from there.
+ * Returns the JSON of an object in the version that it is stored in. The conversion must lose nothing, because the
+ * object is read back from there.
  * @param hubJson the object's JSON at the hub
  * @throws ConversionError; ConversionNeeded
  */

@@ -5,9 +5,9 @@ const withinNamespace = '@namespace'
 const sourceMark = /@[0-9a-f]{8}$/
 
 /**
- * Returns the id of a unique index: its name, its source if it has one, and a mark if values are unique within each namespace
- * only. So an index whose values come from another field, or become unique in another scope, is another index, and its
- * reservations are computed again.
+ * Returns the id of a unique index: its name, its source if it has one, and a mark if values are unique within each
+ * namespace only. So an index whose values come from another field, or become unique in another scope, is another
+ * index, and its reservations are computed again.
  */
 export function uniqueIndexId({
   name,

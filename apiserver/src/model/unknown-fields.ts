@@ -4,9 +4,9 @@ import type { JsonObject } from './json-value.ts'
 import type { SchemaSubject } from './object-rules.ts'
 
 /**
- * Returns the paths of unknown fields in `value`, at most `limit`. Only an object whose schema has `properties` can have
- * unknown fields. A field is known if the schema, or any branch of its allOf, anyOf and oneOf, declares it or allows
- * additional properties. If they are forbidden, the field is a violation and is left out here.
+ * Returns the paths of unknown fields in `value`, at most `limit`. Only an object whose schema has `properties` can
+ * have unknown fields. A field is known if the schema, or any branch of its allOf, anyOf and oneOf, declares it or
+ * allows additional properties. If they are forbidden, the field is a violation and is left out here.
  */
 export function findUnknownFields(schema: unknown, value: unknown, path: FieldPath, limit: number): string[] {
   const found: string[] = []
@@ -36,8 +36,8 @@ function removeField(object: object, path: FieldPath): void {
 }
 
 /**
- * Returns the paths of the fields that Kubernetes prunes from an object (`structural-schema/pruning`): an object has only the
- * fields that its schema declares, and nothing is declared where there is no schema.
+ * Returns the paths of the fields that Kubernetes prunes from an object (`structural-schema/pruning`): an object has
+ * only the fields that its schema declares, and nothing is declared where there is no schema.
  * @param root the schema of the whole object
  */
 export function prunedFields(root: JsonObject, object: SchemaSubject, limit: number): FieldPath[] {

@@ -1,7 +1,7 @@
 /**
- * The format `url`, nearly as in ajv-formats: an absolute URL of http, https or ftp whose host is a public IPv4 address or a
- * name with a dot. The pattern of ajv-formats takes cubic time, because two unbounded parts of its user information overlap.
- * It also allows Unicode's blanks in hosts.
+ * The format `url`, nearly as in ajv-formats: an absolute URL of http, https or ftp whose host is a public IPv4 address
+ * or a name with a dot. The pattern of ajv-formats takes cubic time, because two unbounded parts of its user
+ * information overlap. It also allows Unicode's blanks in hosts.
  */
 
 const letter = '[a-z0-9\\u{a1}-\\u{ffff}]'

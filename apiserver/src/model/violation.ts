@@ -19,7 +19,9 @@ export interface Violation {
   readonly message: string
 }
 
-/** Marks a list of violations as incomplete. Its place is the whole object, so it is excused only if nothing changes. */
+/**
+ * Marks a list of violations as incomplete. Its place is the whole object, so it is excused only if nothing changes.
+ */
 export const tooManyViolations: Violation = Object.freeze({
   field: '',
   path: [],
@@ -57,8 +59,8 @@ export function valueAt(root: unknown, path: FieldPath): unknown {
 }
 
 /**
- * Converts ajv's errors (of `allErrors`, in its order) to violations. A failed anyOf or oneOf becomes one violation, with
- * the errors of the branch that came closest. The errors of its other branches are left out.
+ * Converts ajv's errors (of `allErrors`, in its order) to violations. A failed anyOf or oneOf becomes one violation,
+ * with the errors of the branch that came closest. The errors of its other branches are left out.
  * @param show describes the values of the object in messages
  */
 export function violationsOf(
@@ -78,8 +80,8 @@ export function violationsOf(
 }
 
 /**
- * Converts ajv's errors to violations with the fields that Kubernetes gives them: what combines schemas is about no field, and
- * the errors of the first branch, or of all that must hold, follow.
+ * Converts ajv's errors to violations with the fields that Kubernetes gives them: what combines schemas is about no
+ * field, and the errors of the first branch, or of all that must hold, follow.
  */
 export function violationsAsKubernetes(errors: readonly ErrorObject[], object: unknown): Violation[] {
   const unions = new Set(errors.filter(isUnion).map(error => error.schemaPath))

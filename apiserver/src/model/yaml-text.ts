@@ -44,7 +44,8 @@ interface YamlDocument {
  * Reads a YAML 1.2 text of one document into a JSON value. Dates stay strings, `<<` is an ordinary key, and keys are
  * taken as written (`1.10: x` has the key "1.10"). Of duplicate keys the last one counts.
  * @param maxDuplicates those that are returned at most
- * @throws YamlError for malformed YAML, keys that are `__proto__` or not scalars, numbers that a double cannot keep exactly
+ * @throws YamlError for malformed YAML, keys that are `__proto__` or not scalars, numbers that a double cannot keep
+ * exactly
  *   (including .nan and .inf), unknown tags, aliases, and nesting deeper than `maxDepth` levels
  */
 export function readYaml(text: string, maxDepth: number, maxDuplicates: number): YamlDocument {

@@ -23,8 +23,8 @@ interface ApiDocumentsParts extends DocumentOptions {
 }
 
 /**
- * The OpenAPI documents of this server. A document is made when it is first asked for, and kept until the models or routes
- * that it describes are other ones: compared at each request, so a change needs no notification.
+ * The OpenAPI documents of this server. A document is made when it is first asked for, and kept until the models or
+ * routes that it describes are other ones: compared at each request, so a change needs no notification.
  */
 export class ApiDocuments {
   readonly #parts: ApiDocumentsParts
@@ -36,7 +36,9 @@ export class ApiDocuments {
     this.#parts = parts
   }
 
-  /** Returns the document of `<group>/<version>`, or of `v1` of the core group, or undefined if nothing is served there. */
+  /**
+   * Returns the document of `<group>/<version>`, or of `v1` of the core group, or undefined if nothing is served there.
+   */
   async document(groupVersion: string): Promise<ReadyDocument | undefined> {
     const current = this.#current().get(groupVersion)
     return current && this.#documentOf(current)

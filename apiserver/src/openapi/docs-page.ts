@@ -3,7 +3,9 @@ import { readFile } from 'node:fs/promises'
 import { packageFolder } from '../package-folder.ts'
 import type { ReadyDocument } from './api-documents.ts'
 
-/** The files of the page to browse the documents, by their paths. They contain nothing about the kinds of this server. */
+/**
+ * The files of the page to browse the documents, by their paths. They contain nothing about the kinds of this server.
+ */
 const files: Readonly<Record<string, { readonly name: string; readonly type: string }>> = Object.freeze({
   '/docs': { name: 'docs.html', type: 'text/html; charset=utf-8' },
   '/docs/docs.css': { name: 'docs.css', type: 'text/css; charset=utf-8' },

@@ -2,9 +2,9 @@ import { isRecord } from '@setpoint/controller-runtime/api'
 import { type JsonObject, setOwn } from '../model/index.ts'
 
 /**
- * Returns a value that an OpenAPI schema accepts, for an example: the declared example or default, else the simplest value
- * that follows from the schema. Returns undefined if that cannot be told, as for a pattern or a rule: no example is better
- * than a wrong one.
+ * Returns a value that an OpenAPI schema accepts, for an example: the declared example or default, else the simplest
+ * value that follows from the schema. Returns undefined if that cannot be told, as for a pattern or a rule: no example
+ * is better than a wrong one.
  */
 export function sampleOf(schema: unknown): unknown {
   if (!isRecord(schema)) return undefined

@@ -4,8 +4,8 @@ import type { JsonObject } from '../model/index.ts'
 import type { SwaggerEncoder, SwaggerPart } from './swagger-json.ts'
 
 /**
- * Encodes Swagger 2.0 documents as the protobuf message `openapi.v2.Document` of gnostic-models (`openapiv2/OpenAPIv2.proto`).
- * It has what the server's documents contain, and the field numbers of that file.
+ * Encodes Swagger 2.0 documents as the protobuf message `openapi.v2.Document` of gnostic-models
+ * (`openapiv2/OpenAPIv2.proto`). It has what the server's documents contain, and the field numbers of that file.
  */
 
 /** Writes a field of a message. */

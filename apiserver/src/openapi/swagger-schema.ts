@@ -30,9 +30,9 @@ const kept: ReadonlySet<string> = new Set([
 /**
  * Returns the Swagger 2.0 schema for a schema of OpenAPI 3.0. It accepts more than the original, never less.
  *
- * As kube-apiserver does it for custom kinds (`ToStructuralOpenAPIV2` of apiextensions-apiserver): without allOf, anyOf, oneOf
- * and not, and without the types that kubectl would take for more than they say. kubectl reads no kind at all if it cannot
- * read one of the schemas.
+ * As kube-apiserver does it for custom kinds (`ToStructuralOpenAPIV2` of apiextensions-apiserver): without allOf,
+ * anyOf, oneOf and not, and without the types that kubectl would take for more than they say. kubectl reads no kind at
+ * all if it cannot read one of the schemas.
  */
 export function toSwaggerSchema(schema: unknown): JsonObject {
   if (!isRecord(schema)) return {}

@@ -12,8 +12,8 @@ import type { KeyValue } from '../storage/index.ts'
  *               {"key":"…","version":9,"deleted":true}                              only in an increment
  *     footer    {"end":true,"entries":2,…,"sha256":"…"}
  *
- * The JSON of a stored value stands in its line byte for byte, because a restore brings back the same bytes. So a line is
- * taken apart by its layout: the members are in this order, and there is no space between them.
+ * The JSON of a stored value stands in its line byte for byte, because a restore brings back the same bytes. So a line
+ * is taken apart by its layout: the members are in this order, and there is no space between them.
  */
 export const backupFormat = 1
 

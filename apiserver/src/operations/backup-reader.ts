@@ -26,8 +26,8 @@ export interface BackupSummary {
 }
 
 /**
- * Reads a backup, as compressed bytes, to its end and checks it. `take` gets each entry before it is known whether the file
- * is whole, so it must not act on them.
+ * Reads a backup, as compressed bytes, to its end and checks it. `take` gets each entry before it is known whether the
+ * file is whole, so it must not act on them.
  * @throws BackupError if it is cut, damaged or not a backup; the error of the source
  */
 export async function readBackup(

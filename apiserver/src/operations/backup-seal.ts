@@ -8,9 +8,9 @@ import { BackupError } from './backup-format.ts'
  *     frame      head, 4 bytes: length of the text, and in the highest bit whether it is the last frame
  *                encrypted text | tag, 16 bytes
  *
- * AES-256-GCM, with a key of its own for each file: HKDF-SHA256 of the given key and the salt. The nonce of a frame is its
- * number, and its head is authenticated with it, so that no frame can be changed, moved, repeated or left out, at the end
- * either.
+ * AES-256-GCM, with a key of its own for each file: HKDF-SHA256 of the given key and the salt. The nonce of a frame is
+ * its number, and its head is authenticated with it, so that no frame can be changed, moved, repeated or left out, at
+ * the end either.
  */
 const magic = Buffer.from('setpoint-encrypted-backup 1\n')
 const saltBytes = 32
@@ -78,7 +78,8 @@ export class BackupSeal {
 
 /**
  * Yields the text of a file: decrypted with a key, or as it is without one.
- * @throws BackupError if the file is encrypted and there is no key, or the reverse; for another key; and for a changed file
+ * @throws BackupError if the file is encrypted and there is no key, or the reverse; for another key; and for a changed
+ * file
  */
 export async function* unsealed(
   source: AsyncIterable<Buffer>,

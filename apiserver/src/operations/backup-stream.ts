@@ -34,11 +34,11 @@ export interface BackupOptions {
 }
 
 /**
- * Returns a backup of the store at one revision, compressed. It is read at the pace of its consumer, a page at a time. The first
- * page has been read when it resolves, so that what is wrong from the start is an error of the call.
+ * Returns a backup of the store at one revision, compressed. It is read at the pace of its consumer, a page at a time.
+ * The first page has been read when it resolves, so that what is wrong from the start is an error of the call.
  *
- * The stream fails with BackupError if the store compacts the history that it needs, and with the errors of the store. A
- * consumer that gets no footer has no backup.
+ * The stream fails with BackupError if the store compacts the history that it needs, and with the errors of the store.
+ * A consumer that gets no footer has no backup.
  * @throws BackupError, the errors of the store
  */
 export async function backupStream(storage: Storage, options: BackupOptions): Promise<Readable> {

@@ -6,8 +6,8 @@ import { checkDefaults } from './check-report.ts'
 const never = toRevision(Number.MAX_SAFE_INTEGER)
 
 /**
- * Reads keys as they are at one revision, undefined for those that do not exist. A transaction whose comparison fails reads, and
- * needs no history of the store, unlike a list at a past revision.
+ * Reads keys as they are at one revision, undefined for those that do not exist. A transaction whose comparison fails
+ * reads, and needs no history of the store, unlike a list at a past revision.
  * @param keys at most `storageLimits.transactionItems`
  */
 export async function readTogether(

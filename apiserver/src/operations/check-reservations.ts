@@ -33,9 +33,9 @@ interface Parts {
 }
 
 /**
- * Compares the values that objects have recorded with the keys that reserve them, both ways. Pages of a walk show different
- * revisions while servers write, so each suspicion is decided by one read of all keys that it concerns. So is each repair, which
- * compares the revisions of that read.
+ * Compares the values that objects have recorded with the keys that reserve them, both ways. Pages of a walk show
+ * different revisions while servers write, so each suspicion is decided by one read of all keys that it concerns. So is
+ * each repair, which compares the revisions of that read.
  */
 export class ReservationCheck {
   readonly #parts: Parts

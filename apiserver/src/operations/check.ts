@@ -36,8 +36,8 @@ interface CheckOptions {
 }
 
 /**
- * Walks a store and checks all that can be checked without the models of plugins. It needs memory for a page and for the
- * record of each kind, and no history, so it may run while servers write: what it reports was so at one revision.
+ * Walks a store and checks all that can be checked without the models of plugins. It needs memory for a page and for
+ * the record of each kind, and no history, so it may run while servers write: what it reports was so at one revision.
  * @throws the store's errors, the signal's reason
  */
 export async function checkStore(options: CheckOptions): Promise<CheckReport> {

@@ -1,7 +1,10 @@
 import { objectsPrefix } from '../model/index.ts'
 import { currentPages, type Storage } from '../storage/index.ts'
 
-/** Returns the names of the CustomResourceDefinitions of a group, whether they are served or not. @throws the store's errors */
+/**
+ * Returns the names of the CustomResourceDefinitions of a group, whether they are served or not. @throws the store's
+ * errors
+ */
 export async function definitionsOfGroup(
   storage: Storage,
   { group, signal }: { group: string; signal: AbortSignal },

@@ -28,14 +28,15 @@ interface Purge {
 }
 
 /**
- * Removes everything that the store has of a group: of each kind the record of unique indexes and stored versions, then the
- * objects with their reservations, whatever their finalizers, and the progress of a migration.
+ * Removes everything that the store has of a group: of each kind the record of unique indexes and stored versions, then
+ * the objects with their reservations, whatever their finalizers, and the progress of a migration.
  *
- * A server writes the record of a kind before it serves it, and every write of unique values compares the record. So the record
- * goes first, and every other transaction compares that it is still absent: nothing is removed that a server has stored since.
+ * A server writes the record of a kind before it serves it, and every write of unique values compares the record. So
+ * the record goes first, and every other transaction compares that it is still absent: nothing is removed that a server
+ * has stored since.
  *
- * It may be interrupted anywhere, and be run again. Only servers that do not serve the group may run meanwhile, because others
- * would see several objects go in one version.
+ * It may be interrupted anywhere, and be run again. Only servers that do not serve the group may run meanwhile, because
+ * others would see several objects go in one version.
  * @returns the number of keys removed
  * @throws GroupServedError, the store's errors, the signal's reason
  */

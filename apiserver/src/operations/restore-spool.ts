@@ -17,8 +17,8 @@ const deletion = 0xffff_ffff
  * The entries of backups, to be read in the order of their versions. A backup is in the order of keys, and a store gets
  * its objects back in the order in which they were last written.
  *
- * The entries wait in a file of the folder for temporary files, which only this process can read and which has no name any
- * more where the system allows that. In memory are 20 bytes for each.
+ * The entries wait in a file of the folder for temporary files, which only this process can read and which has no name
+ * any more where the system allows that. In memory are 20 bytes for each.
  */
 export class RestoreSpool {
   readonly #folder: string
@@ -62,7 +62,9 @@ export class RestoreSpool {
     if (value !== undefined) this.#append(value)
   }
 
-  /** Yields the entries that are no objects, as they were added, then the objects in ascending order of their versions. */
+  /**
+   * Yields the entries that are no objects, as they were added, then the objects in ascending order of their versions.
+   */
   *inOrder(): Generator<BackupEntry> {
     this.#flush()
     const order = new Uint32Array(this.#count)

@@ -14,8 +14,8 @@ import { RestoreSpool } from './restore-spool.ts'
 
 export const restoreDefaults = Object.freeze({
   /**
-   * How far the new versions begin above the backup's: more than any store gives out between a backup and the loss of the
-   * store. At 10,000 writes a second it lasts for a day.
+   * How far the new versions begin above the backup's: more than any store gives out between a backup and the loss of
+   * the store. At 10,000 writes a second it lasts for a day.
    */
   versionGap: 1_000_000_000,
   /** Keys other than objects that are written in one transaction. */
@@ -115,8 +115,8 @@ export function baseAfter({ revision }: Pick<CheckedBackups, 'revision'>): Revis
 }
 
 /**
- * Writes checked backups into a store that is being replaced, and makes them its content. Each object gets a version of its
- * own, in the order of the old ones.
+ * Writes checked backups into a store that is being replaced, and makes them its content. Each object gets a version of
+ * its own, in the order of the old ones.
  * @returns the version of the store
  * @throws the errors of the store; the replacement is not complete then
  */

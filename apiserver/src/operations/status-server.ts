@@ -31,8 +31,8 @@ export const statusDefaults = Object.freeze({
   eventLoopSeconds: 0.5,
   issuerFailingSeconds: 300,
   /**
-   * Two reads of the files, so that one read of a half-written file does not count. The alerts wait longer, but who asks has
-   * often just changed a file.
+   * Two reads of the files, so that one read of a half-written file does not count. The alerts wait longer, but who
+   * asks has often just changed a file.
    */
   fileFailingSeconds: 4,
 })
@@ -101,7 +101,9 @@ export function getFrom({ transport }: AskedServer, path: string): Promise<Trans
   return transport.request({ method: 'GET', path, signal: AbortSignal.timeout(statusDefaults.timeoutMs) })
 }
 
-/** The lines `[-]store failed: reason`, `[+]space nearly full; details` and `[+]objects some cannot be read; details`. */
+/**
+ * The lines `[-]store failed: reason`, `[+]space nearly full; details` and `[+]objects some cannot be read; details`.
+ */
 function problemsOfChecks(url: string, response: TransportResponse): string[] {
   const problems = [...response.body.matchAll(/^\[-\](\S+) failed: (.*)$/gm)].map(
     ([, name, reason]) => `${url} is not ready: ${name}: ${reason}`,

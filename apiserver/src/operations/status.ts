@@ -15,8 +15,9 @@ interface StatusParts {
 }
 
 /**
- * Asks running servers how they stand, by routes that every client can use: `/readyz`, `/metrics`, the `Plugin` objects and the
- * lease of the controllers. Never rejects: what cannot be asked is a problem, so that silence does not look like health.
+ * Asks running servers how they stand, by routes that every client can use: `/readyz`, `/metrics`, the `Plugin` objects
+ * and the lease of the controllers. Never rejects: what cannot be asked is a problem, so that silence does not look
+ * like health.
  */
 export async function statusOf(parts: StatusParts): Promise<StatusReport> {
   const { servers, nowMs } = parts

@@ -16,8 +16,8 @@ interface ActorWritesParts {
 type Place = Pick<ResourcePath, 'namespace' | 'name'> & { readonly subresource?: string }
 
 /**
- * The writes of the server itself, and of the objects that plugins ship. They go to the registry without a request, but are
- * authorized and audited as requests of their actor.
+ * The writes of the server itself, and of the objects that plugins ship. They go to the registry without a request, but
+ * are authorized and audited as requests of their actor.
  */
 export class ActorWrites {
   readonly actor: Actor

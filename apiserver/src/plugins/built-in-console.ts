@@ -14,8 +14,8 @@ interface ConsoleParts {
 }
 
 /**
- * Serves the console of the installation. It is written as a plugin, but belongs to the program: it has no `Plugin` object, and
- * readiness does not depend on it. If it cannot be loaded, the server goes on without it.
+ * Serves the console of the installation. It is written as a plugin, but belongs to the program: it has no `Plugin`
+ * object, and readiness does not depend on it. If it cannot be loaded, the server goes on without it.
  * @param named the plugins of `--plugin`. If the console is among them, it runs as one of them
  */
 export async function startConsole(

@@ -7,8 +7,8 @@ import { placeOf } from './error-place.ts'
 const context = 2
 
 /**
- * Explains an error of a plugin to its author: the message, and the lines of source where it, or its cause, was thrown. For
- * `setpoint dev` only, because a message may hold anything.
+ * Explains an error of a plugin to its author: the message, and the lines of source where it, or its cause, was thrown.
+ * For `setpoint dev` only, because a message may hold anything.
  */
 export function explainFault(error: unknown, dir: string): string {
   const frame = codeFrameOf(error, dir)

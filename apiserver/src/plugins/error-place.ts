@@ -11,15 +11,18 @@ export const placeDefaults = Object.freeze({
 })
 
 /**
- * Returns the place in a plugin's folder where an error was thrown, such as `lib/a.js:3`, or undefined if the stack does
- * not lead into the folder. The plugin's own files take precedence over its node_modules.
+ * Returns the place in a plugin's folder where an error was thrown, such as `lib/a.js:3`, or undefined if the stack
+ * does not lead into the folder. The plugin's own files take precedence over its node_modules.
  */
 export function placeOf(error: unknown, dir: string): string | undefined {
   const places = placesOf(error, dir)
   return places.find(place => !place.includes('node_modules')) ?? places[0]
 }
 
-/** Returns the frames of an error's stack that are in a folder, the innermost first, as `<file below the folder>:<line>`. */
+/**
+ * Returns the frames of an error's stack that are in a folder, the innermost first, as
+ * `<file below the folder>:<line>`.
+ */
 export function placesOf(error: unknown, dir: string): string[] {
   // Stacks name modules by their real paths.
   const folder = realpathSync(dir)
@@ -81,8 +84,8 @@ interface SyntaxPlace {
 }
 
 /**
- * Finds the first syntax error in a module and the plugin's modules that it imports. Node's error for an imported module
- * lacks the place, which `node --check` prints.
+ * Finds the first syntax error in a module and the plugin's modules that it imports. Node's error for an imported
+ * module lacks the place, which `node --check` prints.
  */
 export async function findSyntaxError(entry: string, dir: string): Promise<SyntaxPlace | undefined> {
   const files = [entry]

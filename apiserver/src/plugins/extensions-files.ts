@@ -23,9 +23,9 @@ export interface ExtensionDocument {
 }
 
 /**
- * Reads every YAML document of every `.yaml` and `.yml` file below `<resourcesDir>/extensions/`, by path and then in the
- * order of the file. Skips names that start with a dot: editors and mounted ConfigMaps keep copies under such names.
- * Returns no documents if the folder does not exist. Paths are relative to `dir`, the plugin's folder.
+ * Reads every YAML document of every `.yaml` and `.yml` file below `<resourcesDir>/extensions/`, by path and then in
+ * the order of the file. Skips names that start with a dot: editors and mounted ConfigMaps keep copies under such
+ * names. Returns no documents if the folder does not exist. Paths are relative to `dir`, the plugin's folder.
  */
 export async function readExtensions(
   resourcesDir: string,

@@ -52,8 +52,8 @@ export const extensionDefaults = Object.freeze({
 })
 
 /**
- * Applies the YAML documents that a plugin ships, definitions first. Several servers may do so at once and repeatedly: nothing is written
- * when there is nothing to change.
+ * Applies the YAML documents that a plugin ships, definitions first. Several servers may do so at once and repeatedly:
+ * nothing is written when there is nothing to change.
  *
  *     object of that name          result
  *     absent                       created, also after a deletion
@@ -62,8 +62,8 @@ export const extensionDefaults = Object.freeze({
  *     from a newer version of it   left; a transient problem, as above
  *     from it                      fields that the file has changed since are set, see `mergeShipped`
  *
- * The applied document is recorded in annotations of the object under `plugins.<reserved domain>/`. They mark the object
- * as the plugin's, and other writers cannot change them.
+ * The applied document is recorded in annotations of the object under `plugins.<reserved domain>/`. They mark the
+ * object as the plugin's, and other writers cannot change them.
  *
  * Every document is tried, whether or not the others succeed. A document with fields that its kind does not know is
  * applied, because such fields are kept, and is a problem.

@@ -23,9 +23,9 @@ export function pluginAtFault(error: unknown): string | undefined {
 }
 
 /**
- * Returns true for a fault that must be of a plugin although nothing leads to its code. Such a fault is a value that is not an error, or
- * the failure of a file, a socket or a process without a listener, whose stack has frames of Node only. The server throws errors
- * only, and its own files and sockets have listeners.
+ * Returns true for a fault that must be of a plugin although nothing leads to its code. Such a fault is a value that is
+ * not an error, or the failure of a file, a socket or a process without a listener, whose stack has frames of Node
+ * only. The server throws errors only, and its own files and sockets have listeners.
  */
 export function isFaultOfSomePlugin(error: unknown): boolean {
   return imported.size > 0 && !namesModule(error)

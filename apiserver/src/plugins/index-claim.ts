@@ -30,7 +30,8 @@ interface IndexClaim {
 }
 
 /**
- * Checks that this server can read every stored object of a model. Changes nothing. Waits while the store is unavailable.
+ * Checks that this server can read every stored object of a model. Changes nothing. Waits while the store is
+ * unavailable.
  * @throws UnreadableVersionError, ScopeChangedError; when aborted
  */
 export async function checkStored(claim: IndexClaim): Promise<void> {
@@ -39,8 +40,8 @@ export async function checkStored(claim: IndexClaim): Promise<void> {
 }
 
 /**
- * Puts a model's unique indexes in force when a server starts. If another set was in force, or a server stopped while it
- * computed the reservations, they are computed first. Waits while the store is unavailable.
+ * Puts a model's unique indexes in force when a server starts. If another set was in force, or a server stopped while
+ * it computed the reservations, they are computed first. Waits while the store is unavailable.
  *
  * Claims the model once: if another server claims it during that time, the other server's set stands. Likewise for the
  * version that objects are stored in.

@@ -5,7 +5,9 @@ import { type ServedModel, uniqueIndexName } from '../model/index.ts'
 import type { Registry, Standing } from '../registry/index.ts'
 
 export const reportDefaults = Object.freeze({
-  /** Milliseconds from a change to its report. An index function that fails for every object causes one report a second. */
+  /**
+   * Milliseconds from a change to its report. An index function that fails for every object causes one report a second.
+   */
   intervalMs: 1000,
   /** Most problems of one model in a report. */
   shownProblems: 20,
@@ -27,8 +29,8 @@ export interface IndexFindings {
 
 /**
  * Reports on one model's indexes: whether the unique ones are in force, and the objects whose index function fails or
- * whose unique value another object holds. The objects come from the cache, so the report survives a restart and follows
- * the writes of every server.
+ * whose unique value another object holds. The objects come from the cache, so the report survives a restart and
+ * follows the writes of every server.
  */
 export class IndexReport {
   readonly #cache: ModelCache

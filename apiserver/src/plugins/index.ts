@@ -1,6 +1,6 @@
 /**
- * Plugins in this server: loading their folders, starting and stopping them, applying the YAML that they ship, and their
- * status objects.
+ * Plugins in this server: loading their folders, starting and stopping them, applying the YAML that they ship, and
+ * their status objects.
  *
  * A plugin's fault stays its own: it fails with a reason in its `Plugin` object, and the server goes on.
  */

@@ -86,8 +86,8 @@ export class KindRunner {
   }
 
   /**
-   * Puts the unique indexes in force and builds the cache. Another declaration of the same kind may be served meanwhile.
-   * Waits while the store is unavailable.
+   * Puts the unique indexes in force and builds the cache. Another declaration of the same kind may be served
+   * meanwhile. Waits while the store is unavailable.
    * @throws as `check`
    */
   async build(): Promise<void> {
@@ -116,7 +116,10 @@ export class KindRunner {
     this.#cache = cache
   }
 
-  /** Puts the unique indexes and the stored version in force again, after another server has put others in force. @throws when stopped */
+  /**
+   * Puts the unique indexes and the stored version in force again, after another server has put others in
+   * force. @throws when stopped
+   */
   async claimAgain(): Promise<void> {
     await claimIndexes(this.#claim)
   }

@@ -57,8 +57,8 @@ export async function consoleFolder(): Promise<string | undefined> {
 interface LoadOptions {
   readonly importTimeoutMs?: number
   /**
-   * Node imports a module once per process and never unloads it. Each further generation of a folder imports its modules
-   * once more. Default 0, the first.
+   * Node imports a module once per process and never unloads it. Each further generation of a folder imports its
+   * modules once more. Default 0, the first.
    */
   readonly generation?: number
   /** Gets a warning if the package excludes the running version of Node. */
@@ -66,8 +66,8 @@ interface LoadOptions {
 }
 
 /**
- * Loads the plugin of a folder: imports the module named in its package.json, whose default export must be the result of
- * `definePlugin`. The plugin shares the server's copy of the SDK.
+ * Loads the plugin of a folder: imports the module named in its package.json, whose default export must be the result
+ * of `definePlugin`. The plugin shares the server's copy of the SDK.
  *
  * Loading the same generation of a folder again returns the same plugin or the same error.
  * @throws PluginLoadError for any fault of the folder; `cause` is the original error with its stack

@@ -17,8 +17,9 @@ export type LoadOutcome = { readonly source: string } & (
 )
 
 /**
- * Loads the plugins of all sources concurrently and yields each outcome in the order of the sources. A module that never
- * finishes loading does not block the others. If two plugins have the same name, the first one counts. Never rejects.
+ * Loads the plugins of all sources concurrently and yields each outcome in the order of the sources. A module that
+ * never finishes loading does not block the others. If two plugins have the same name, the first one counts. Never
+ * rejects.
  */
 export async function* loadPlugins(
   sources: readonly string[],

@@ -24,8 +24,8 @@ export function urlOfGeneration(url: string, generation: number): string {
 }
 
 /**
- * Returns true if a plugin gets the server's own copy of the SDK without the hooks, as the plugins of an installation do.
- * Packages in its folder might have another copy.
+ * Returns true if a plugin gets the server's own copy of the SDK without the hooks, as the plugins of an installation
+ * do. Packages in its folder might have another copy.
  */
 export function sharesSdk(folder: string, entry: string): boolean {
   if (existsSync(join(folder, 'node_modules'))) return false
@@ -87,7 +87,9 @@ function unknownEntry(specifier: string, importer: string | undefined, cause: un
   return new Error(`the SDK has no entry "${specifier}", imported from ${importer}`, { cause })
 }
 
-/** Adds the generation of the importing module to a relative import. Self-contained, because `threadHooks` has its text. */
+/**
+ * Adds the generation of the importing module to a relative import. Self-contained, because `threadHooks` has its text.
+ */
 function inGeneration<R extends { readonly url: string }>(
   specifier: string,
   importer: string | undefined,

@@ -21,9 +21,9 @@ interface PermittedControllersParts {
 const readingVerbs = ['list', 'watch'] as const
 
 /**
- * The controllers of a plugin that may read their kinds. All plugins share the informers of the process, which read as the
- * server itself, so the permissions of a plugin count here: a controller is added once its plugin may list and watch every
- * kind that it reads, and is removed when it no longer may.
+ * The controllers of a plugin that may read their kinds. All plugins share the informers of the process, which read as
+ * the server itself, so the permissions of a plugin count here: a controller is added once its plugin may list and
+ * watch every kind that it reads, and is removed when it no longer may.
  */
 export class PermittedControllers {
   readonly #parts: PermittedControllersParts
@@ -41,7 +41,8 @@ export class PermittedControllers {
   }
 
   /**
-   * Adds those controllers that may read their kinds, and follows the permissions of the plugin until the signal is aborted.
+   * Adds those controllers that may read their kinds, and follows the permissions of the plugin until the signal is
+   * aborted.
    * @throws Error if the name of a controller is taken
    */
   start(signal: AbortSignal): void {

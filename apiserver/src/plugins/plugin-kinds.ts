@@ -35,8 +35,8 @@ export class PluginKinds {
   }
 
   /**
-   * Registers the kinds of a plugin that does not run in place of the present ones. Also those with a refused schema, so that
-   * the kinds of a failed plugin respond with 503 and the reason. Returns the first error.
+   * Registers the kinds of a plugin that does not run in place of the present ones. Also those with a refused schema,
+   * so that the kinds of a failed plugin respond with 503 and the reason. Returns the first error.
    */
   register({ plugin, packageVersion }: LoadedPlugin): Error | undefined {
     for (const { served } of this.#all) this.#parts.environment.models.remove(served)
@@ -62,7 +62,10 @@ export class PluginKinds {
     return first
   }
 
-  /** Leaves kinds to definitions that had their names before this server started. Returns an error that names one of them. */
+  /**
+   * Leaves kinds to definitions that had their names before this server started. Returns an error that names one of
+   * them.
+   */
   leaveTaken(): Error | undefined {
     const { models } = this.#parts.environment
     const taken = this.#all.filter(({ served }) => !models.has(served))
@@ -71,9 +74,9 @@ export class PluginKinds {
   }
 
   /**
-   * Replaces the kinds and routes by those of reloaded code: all or nothing. Served kinds whose declaration is the same stay
-   * as they are. The others are built before, while the present ones are served. If `signal` is aborted meanwhile, they
-   * are replaced without being built, and the next `start` builds them.
+   * Replaces the kinds and routes by those of reloaded code: all or nothing. Served kinds whose declaration is the same
+   * stay as they are. The others are built before, while the present ones are served. If `signal` is aborted meanwhile,
+   * they are replaced without being built, and the next `start` builds them.
    * @throws PluginStartError, ModelConflictError or RouteConflictError that names the wrong declaration;
    *   UnreadableVersionError, ScopeChangedError
    */
@@ -183,8 +186,8 @@ export class PluginKinds {
 }
 
 /**
- * Builds kinds while others are served under the same names. Checks all of them first, because a claim in the store cannot be
- * taken back. Returns early if `signal` is aborted. @throws the first reason why one cannot be built
+ * Builds kinds while others are served under the same names. Checks all of them first, because a claim in the store
+ * cannot be taken back. Returns early if `signal` is aborted. @throws the first reason why one cannot be built
  */
 async function buildAll(kinds: readonly KindRunner[], signal: AbortSignal): Promise<void> {
   const abort = () => {
@@ -213,7 +216,9 @@ function withoutRules(model: Model): Model {
   return { ...model, schema, versions: model.versions.map(version => ({ ...version, schema })) }
 }
 
-/** Returns true if a kind is served by the same declaration. Functions of another instance of a module are different. */
+/**
+ * Returns true if a kind is served by the same declaration. Functions of another instance of a module are different.
+ */
 function isServedUnchanged(served: ServedModel, model: Model): boolean {
   return served.phase.name === 'Started' && isDeepStrictEqual(served.model, model)
 }

@@ -102,7 +102,9 @@ export class PluginRun {
     ]
   }
 
-  /** Starts the controllers and runnables, and applies the shipped objects. Resolves when these are applied or it stops. */
+  /**
+   * Starts the controllers and runnables, and applies the shipped objects. Resolves when these are applied or it stops.
+   */
   async begin(): Promise<void> {
     const { loaded, environment, actor, log, changed } = this.#parts
     const { models, definitions, writes, manager, reservedDomain } = environment

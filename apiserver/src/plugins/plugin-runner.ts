@@ -23,8 +23,8 @@ const disabled = 'spec.enabled is false'
  *      │                                     │
  *      └──── spec.enabled: true ──── Disabled ◀── spec.enabled: false, from every phase
  *
- * The kinds of a failed or disabled plugin respond with 503, except to deletions, and so do the routes that a server has
- * mounted before; the server goes on. One transition runs at a time, but disabling aborts a start.
+ * The kinds of a failed or disabled plugin respond with 503, except to deletions, and so do the routes that a server
+ * has mounted before; the server goes on. One transition runs at a time, but disabling aborts a start.
  */
 export class PluginRunner implements PluginLifecycle {
   readonly name: string
@@ -60,8 +60,8 @@ export class PluginRunner implements PluginLifecycle {
   }
 
   /**
-   * Registers the plugin's kinds before it returns, and starts the plugin if it is enabled. Resolves when it has started,
-   * failed or been found disabled. Never rejects: errors go to the plugin's status.
+   * Registers the plugin's kinds before it returns, and starts the plugin if it is enabled. Resolves when it has
+   * started, failed or been found disabled. Never rejects: errors go to the plugin's status.
    */
   start(): Promise<void> {
     this.#publish('Starting', 'its models are being checked and their indexes built')

@@ -28,8 +28,8 @@ interface Given {
 }
 
 /**
- * Variables that Kubernetes sets in every pod for each Service; one may be called `setpoint-plugin-...`. They count only for
- * settings that exist.
+ * Variables that Kubernetes sets in every pod for each Service; one may be called `setpoint-plugin-...`. They count
+ * only for settings that exist.
  */
 const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
 
@@ -196,7 +196,9 @@ function textOf(text: string | undefined): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** Returns the value that one source gives, directly or in a file. @throws SettingsError for both, or an unreadable file */
+/**
+ * Returns the value that one source gives, directly or in a file. @throws SettingsError for both, or an unreadable file
+ */
 function pick(value: unknown, origin: string, file: unknown, fileOrigin: string): Given | undefined {
   if (file === undefined) return value === undefined ? undefined : { value, origin }
   if (value !== undefined)

@@ -18,7 +18,9 @@ export interface PluginSource {
   readonly label: string
 }
 
-/** Returns the plugins of the installation, see `discoverPlugins`, without the console, which belongs to the program. */
+/**
+ * Returns the plugins of the installation, see `discoverPlugins`, without the console, which belongs to the program.
+ */
 export async function installedSources(): Promise<PluginSource[]> {
   const console = await consoleFolder()
   return (await discoverPlugins()).filter(dir => dir !== console).map(folderSource)
@@ -102,7 +104,9 @@ async function unpackToTemporaryFolder(path: string): Promise<string> {
   return dir
 }
 
-/** Removes the folders of processes that were killed. Containers that share the folder have hosts' names of their own. */
+/**
+ * Removes the folders of processes that were killed. Containers that share the folder have hosts' names of their own.
+ */
 async function removeLeftBehind(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const [, pid, host] = /^setpoint-plugin-([0-9]+)-(.+)-[^-]{6}$/.exec(name) ?? []

@@ -17,8 +17,8 @@ const loadError = 'LoadError'
 const notInstalled = 'NotInstalled'
 
 /**
- * The fields of a status that do not outlive it. `routes` does: a server that starts does not know the routes of a disabled
- * plugin, and responds with 503 below those that the last status names.
+ * The fields of a status that do not outlive it. `routes` does: a server that starts does not know the routes of a
+ * disabled plugin, and responds with 503 below those that the last status names.
  */
 const cleared = Object.freeze({
   phase: null,
@@ -80,9 +80,9 @@ export class PluginStatuses {
   }
 
   /**
-   * Stores the status of a plugin once more if a server has overwritten it that does not have the plugin, or whose unique
-   * indexes are superseded while those of this server are in force. The other server may be about to stop, as in a rolling
-   * upgrade. `stored` returns the reason of a condition in the store.
+   * Stores the status of a plugin once more if a server has overwritten it that does not have the plugin, or whose
+   * unique indexes are superseded while those of this server are in force. The other server may be about to stop, as in
+   * a rolling upgrade. `stored` returns the reason of a condition in the store.
    */
   defend(name: string, stored: (condition: string) => string | undefined): void {
     const indexes = 'UniqueIndexesInForce'
@@ -115,8 +115,8 @@ export class PluginStatuses {
 
   /**
    * Says in the object of a plugin that this server does not have it. Called at the start only, so that servers with
-   * different plugins do not overwrite each other again and again: one that has the plugin restores its status. What the
-   * object says of kinds and routes stays.
+   * different plugins do not overwrite each other again and again: one that has the plugin restores its status. What
+   * the object says of kinds and routes stays.
    */
   markNotInstalled(name: string): void {
     const message = 'no server that runs has this plugin'

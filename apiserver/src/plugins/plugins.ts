@@ -86,8 +86,8 @@ export class Plugins {
   }
 
   /**
-   * Loads and starts the plugins, and from then on follows their specs. Resolves when all are loaded and their kinds are
-   * registered; `starting` resolves when they have started, failed or been found disabled.
+   * Loads and starts the plugins, and from then on follows their specs. Resolves when all are loaded and their kinds
+   * are registered; `starting` resolves when they have started, failed or been found disabled.
    */
   async start(sources: readonly PluginSource[]): Promise<{ starting: Promise<void> }> {
     const { log, statuses, specs } = this.#options

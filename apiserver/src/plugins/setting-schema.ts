@@ -3,8 +3,8 @@ import type { Schema } from '@setpoint/controller-runtime/api'
 import { isRecord } from '@setpoint/controller-runtime/api'
 
 /**
- * Returns the value of a setting that was written as text: in an environment variable, a file, or YAML whose scalars are
- * texts. Text that does not fit stays text, and the schema refuses it.
+ * Returns the value of a setting that was written as text: in an environment variable, a file, or YAML whose scalars
+ * are texts. Text that does not fit stays text, and the schema refuses it.
  *
  *     string            the text
  *     integer, number   a decimal number

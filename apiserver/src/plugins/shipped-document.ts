@@ -4,8 +4,8 @@ import type { ResourceWriter } from './resource-writer.ts'
 
 export const shippedDefaults = Object.freeze({
   /**
-   * Most bytes of a document as JSON. It is recorded in an annotation, and an eighth of the annotations' limit stays free
-   * for others.
+   * Most bytes of a document as JSON. It is recorded in an annotation, and an eighth of the annotations' limit stays
+   * free for others.
    */
   documentBytes: (nameLimits.annotationBytes / 8) * 7,
   /** Most unknown fields named in a problem. */

@@ -14,7 +14,9 @@ import type { ReportedProblem } from './index-report.ts'
 import { RegistryWriter } from './registry-writer.ts'
 
 export const shippedObjectsDefaults = Object.freeze({
-  /** Milliseconds before the second attempt at documents with transient problems. Each further wait is twice as long. */
+  /**
+   * Milliseconds before the second attempt at documents with transient problems. Each further wait is twice as long.
+   */
   retryMs: 5_000,
   /** Most milliseconds between two attempts. */
   maxRetryMs: 20_000,
@@ -41,8 +43,8 @@ interface ShippedObjectsParts {
 
 /**
  * Applies the YAML documents that a plugin ships. Resolves after the first attempt. Documents with transient problems,
- * such as objects of another plugin's kind, are retried in the background. Those that were applied are not, so an object
- * that people delete stays deleted until the next start. Never rejects.
+ * such as objects of another plugin's kind, are retried in the background. Those that were applied are not, so an
+ * object that people delete stays deleted until the next start. Never rejects.
  */
 export async function applyShippedObjects(parts: ShippedObjectsParts): Promise<void> {
   const { plugin, version, dir, resourcesDir, models, definitions, writes, reservedDomain, log, signal } =

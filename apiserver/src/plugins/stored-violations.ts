@@ -31,9 +31,9 @@ interface Finding {
 }
 
 /**
- * Finds the stored objects that violate the schema, its rules or the `validate` hook, which have become stricter since they
- * were written. Rules that use `oldSelf` are about changes, so they are left out. Searches once in the background when the
- * plugin starts, and then follows the changes of the objects found: writes of this release cannot add others.
+ * Finds the stored objects that violate the schema, its rules or the `validate` hook, which have become stricter since
+ * they were written. Rules that use `oldSelf` are about changes, so they are left out. Searches once in the background
+ * when the plugin starts, and then follows the changes of the objects found: writes of this release cannot add others.
  *
  *     checking ──end──▶ idle ──an object found has changed──▶ waiting ──intervalMs──▶ checking
  */

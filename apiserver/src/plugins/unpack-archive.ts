@@ -26,8 +26,8 @@ export class ArchiveError extends Error {
 }
 
 /**
- * Unpacks an archive as `npm pack` makes it: the first segment of every path, `package/`, is left out. Nothing is written
- * outside of `dir`: links, devices and paths with `..` are refused.
+ * Unpacks an archive as `npm pack` makes it: the first segment of every path, `package/`, is left out. Nothing is
+ * written outside of `dir`: links, devices and paths with `..` are refused.
  * @throws ArchiveError if the file is not such an archive or exceeds a bound
  */
 export async function unpackArchive(file: string, dir: string, bounds = archiveDefaults): Promise<void> {

@@ -3,8 +3,8 @@ import { nearestName } from '@setpoint/controller-runtime/api'
 import type { ReportedProblem } from './index-report.ts'
 
 /**
- * Returns a problem for each resource of a permission that no served kind has, although all groups of the permission have kinds:
- * it is probably misspelled. A group without a kind may be that of a plugin which is not installed.
+ * Returns a problem for each resource of a permission that no served kind has, although all groups of the permission
+ * have kinds: it is probably misspelled. A group without a kind may be that of a plugin which is not installed.
  *
  * @param kinds the served kinds, when all plugins have registered theirs
  * @param routeGroups groups with routes, whose paths are resources as well

@@ -53,9 +53,9 @@ interface Parts {
 }
 
 /**
- * Migrates the objects of one model to the stored version in force, in the background. Of all servers one works at a time:
- * the one whose note at `migrations/<group>/<plural>` is fresh. The others read the progress there, and one of them takes
- * over when the notes stop.
+ * Migrates the objects of one model to the stored version in force, in the background. Of all servers one works at a
+ * time: the one whose note at `migrations/<group>/<plural>` is fresh. The others read the progress there, and one of
+ * them takes over when the notes stop.
  *
  *     idle ──another version in the record──▶ counting ──note──▶ rewriting ──none left──▶ record drops the version
  *                                                 ▲                  │ failures: tried again after `againMs`
@@ -98,7 +98,8 @@ export class VersionMigration {
   async #turn(): Promise<number> {
     const { storage, records, served, signal } = this.#parts
     const { idleMs, beatMs, expiryMs, againMs } = versionMigrationDefaults
-    // The note is read first: a server that ends the migration between the two reads changes it, so `#note` fails below.
+    // The note is read first: a server that ends the migration between the two reads changes it, so `#note` fails
+    // below.
     const { pair } = await storage.get(this.#key, { signal })
     const { stored, revision } = await records.storedVersions(served)
     const isFirstTurn = this.#isFirstTurn

@@ -23,7 +23,9 @@ export interface PagePaging {
   readonly size: number | undefined
 }
 
-/** Kubernetes' chunks, in the order of keys: at most `limit` objects (absent: all) after the key `after` (absent: any). */
+/**
+ * Kubernetes' chunks, in the order of keys: at most `limit` objects (absent: all) after the key `after` (absent: any).
+ */
 export interface ChunkPaging {
   readonly kind: 'chunk'
   readonly limit: number | undefined
@@ -44,7 +46,10 @@ export type ReadAt =
 /** A list request, checked against the indexes of its model. */
 export interface ListQuery {
   readonly selector: Selector
-  /** Not empty for pages; empty for chunks, which are in the order of keys. Ties are broken by name and namespace, ascending. */
+  /**
+   * Not empty for pages; empty for chunks, which are in the order of keys. Ties are broken by name and namespace,
+   * ascending.
+   */
   readonly sort: readonly SortKey[]
   readonly paging: PagePaging | ChunkPaging
   readonly at: ReadAt

@@ -124,8 +124,8 @@ function* cheapest(
 }
 
 /**
- * Returns true if the objects of one index value are in the order of keys. In a namespaced kind they are ordered by name,
- * which is the same only within one namespace.
+ * Returns true if the objects of one index value are in the order of keys. In a namespaced kind they are ordered by
+ * name, which is the same only within one namespace.
  */
 function mergesByKey(
   { indexes }: ModelSnapshot,

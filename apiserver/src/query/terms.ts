@@ -92,9 +92,9 @@ function* fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Ter
 }
 
 /**
- * If an object has several values, one of them is below a bound if the smallest is, and above it if the largest is. The trees of both have each
- * object once, so its range is exact. Two bounds are one range if there is one value, and otherwise two terms, since
- * different values may satisfy them.
+ * If an object has several values, one of them is below a bound if the smallest is, and above it if the largest is. The
+ * trees of both have each object once, so its range is exact. Two bounds are one range if there is one value, and
+ * otherwise two terms, since different values may satisfy them.
  */
 function* rangeTerms(snapshot: ModelSnapshot, key: string, bounds: Bounds): Work<Term[]> {
   const position = snapshot.indexes.positionOf(key)

@@ -1,8 +1,8 @@
 import { ApiError, type StatusReason } from '@setpoint/controller-runtime/api'
 
 /**
- * An admission refuses a write, with a status of its own: a webhook may choose code and reason. `reason` is none of those that
- * the server itself acts on.
+ * An admission refuses a write, with a status of its own: a webhook may choose code and reason. `reason` is none of
+ * those that the server itself acts on.
  */
 export class AdmissionError extends ApiError {
   /** The body of the response. */

@@ -25,13 +25,13 @@ export interface AdmittedFrom {
 }
 
 /**
- * The admission of one write. Its methods are called for each state that the write is decided on: again after another write
- * came first.
+ * The admission of one write. Its methods are called for each state that the write is decided on: again after another
+ * write came first.
  */
 export interface WriteAdmission {
   /**
-   * Returns the object as the mutating webhooks have changed it, in the version in which it was given; the same object if they
-   * change nothing. The object has its defaults, but has not been validated.
+   * Returns the object as the mutating webhooks have changed it, in the version in which it was given; the same object
+   * if they change nothing. The object has its defaults, but has not been validated.
    * @param object undefined for a deletion
    * @param from undefined for a creation
    * @throws ApiError if a webhook denies the write, or fails

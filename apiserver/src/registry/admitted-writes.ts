@@ -22,8 +22,8 @@ export class AdmittedWrites {
   }
 
   /**
-   * Returns the admission of a write, or undefined if nothing that is configured concerns it. The writes of the server itself
-   * are not subject to it: a webhook that fails must not stop the server.
+   * Returns the admission of a write, or undefined if nothing that is configured concerns it. The writes of the server
+   * itself are not subject to it: a webhook that fails must not stop the server.
    */
   of(
     operation: AdmissionOperation,
@@ -91,8 +91,8 @@ interface AdmittedUpdate {
 }
 
 /**
- * Decides an update with the admission of the write. Does not ask about a write that only takes away finalizers, because
- * nothing may refuse it.
+ * Decides an update with the admission of the write. Does not ask about a write that only takes away finalizers,
+ * because nothing may refuse it.
  * @param draft `sent` is the object with its defaults before the changes of webhooks, undefined if none were asked
  */
 export async function admitUpdate(
@@ -125,7 +125,10 @@ export async function admitDeletion(
   return decision
 }
 
-/** The uid and the managed fields stay those of the client. A webhook may set the version that is to be changed, as in Kubernetes. */
+/**
+ * The uid and the managed fields stay those of the client. A webhook may set the version that is to be changed, as in
+ * Kubernetes.
+ */
 async function mutatedBy(
   admission: WriteAdmission,
   version: ServedVersion,

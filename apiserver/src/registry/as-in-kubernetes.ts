@@ -15,8 +15,8 @@ import { badRequest, versionMissing } from './refusals.ts'
 import { unknownFieldsOf } from './unknown-fields.ts'
 
 /**
- * What a kube-apiserver checks in requests for objects of definitions, and Setpoint does not check or words otherwise for the
- * kinds of plugins. Each function does nothing for other kinds.
+ * What a kube-apiserver checks in requests for objects of definitions, and Setpoint does not check or words otherwise
+ * for the kinds of plugins. Each function does nothing for other kinds.
  */
 
 /** @throws ApiError 422 for a body of another kind of the version, and a patch to another kind or version */

@@ -1,7 +1,10 @@
 import type { StatusCause } from '@setpoint/controller-runtime/api'
 import { objectLimits } from '../model/index.ts'
 
-/** The violations of one write, up to the number that a response reports. Checks of a client's list stop once it is full. */
+/**
+ * The violations of one write, up to the number that a response reports. Checks of a client's list stop once it is
+ * full.
+ */
 export class Causes {
   readonly #reported: StatusCause[]
   #overflows: boolean

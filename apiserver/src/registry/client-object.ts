@@ -18,10 +18,11 @@ export interface ClientObject {
 }
 
 /**
- * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, as in Kubernetes. Unknown
- * fields are removed if the model prunes them.
+ * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, as in Kubernetes.
+ * Unknown fields are removed if the model prunes them.
  * @param patched the object that a patch has changed to `body`. Its unknown fields are not the patch's.
- * @throws ApiError 400 if it is not an object of the path's kind and version, or has unknown or duplicate fields under `Strict`
+ * @throws ApiError 400 if it is not an object of the path's kind and version, or has unknown or duplicate fields under
+ * `Strict`
  */
 export function readClientObject(
   version: ServedVersion,

@@ -92,12 +92,14 @@ export class CommitLoop {
   }
 
   /**
-   * Changes an object in one transaction. Starts from the cached object, and decides again on the live one if the cached
-   * one leads to no transaction or the transaction loses the comparison.
-   * The errors of a transaction are final: one with an unknown outcome must not be sent again.
-   * @param decide returns undefined if nothing changes, and throws to refuse. For a large object its steps have a turn of
+   * Changes an object in one transaction. Starts from the cached object, and decides again on the live one if the
+   * cached one leads to no transaction or the transaction loses the comparison. The errors of a transaction are final:
+   * one with an unknown outcome must not be sent again.
+   * @param decide returns undefined if nothing changes, and throws to refuse. For a large object its steps have a turn
+   * of
    *   the event loop each
-   * @param how.isConditional true if the request names the version that it changes. It waits for no other write, because
+   * @param how.isConditional true if the request names the version that it changes. It waits for no other write,
+   * because
    *   that would make it fail
    * @param how.attempts the attempts of the same request so far. Default: none
    * @param how.converts false if the write must not wait for conversions of what is stored. Default true
@@ -194,8 +196,8 @@ export class CommitLoop {
   }
 
   /**
-   * Removes an object whose stored value cannot be read, with whatever finalizers it has. What it holds in unique indexes is free
-   * again, because nothing records it.
+   * Removes an object whose stored value cannot be read, with whatever finalizers it has. What it holds in unique
+   * indexes is free again, because nothing records it.
    * @throws ApiError 404; 409; 422 if it can be read, so that its finalizers count
    */
   async removeUnreadable(
@@ -242,8 +244,8 @@ interface Shown {
 
 /**
  * Returns what a response shows of a write. It is converted before the write, so that a failure stores nothing. No
- * conversion blocks a deletion or the removal of finalizers: if it fails, those show the hub, or else the version that the
- * object is stored in.
+ * conversion blocks a deletion or the removal of finalizers: if it fails, those show the hub, or else the version that
+ * the object is stored in.
  * @throws ConversionError; ConversionNeeded
  */
 export function showIn(

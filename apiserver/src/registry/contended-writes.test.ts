@@ -21,7 +21,10 @@ function label(name: string) {
   return { type: 'merge', document: { metadata: { labels: { [`x.com/${name}`]: 'set' } } } } as const
 }
 
-/** Returns the registry of another server on the store of the rooms. Each of its transactions comes after a call of `rival`. */
+/**
+ * Returns the registry of another server on the store of the rooms. Each of its transactions comes after a call of
+ * `rival`.
+ */
 function behind({ storage }: Rooms, rival: () => Promise<unknown>, clock: Clock = systemClock): Registry {
   const late: Storage = {
     ...bound(storage),
@@ -59,7 +62,9 @@ function rivalOf({ registry, served }: Rooms, times = Infinity): () => Promise<u
   }
 }
 
-/** Returns another server. Its first write loses twice, takes the turn, and then waits in its transaction for `release`. */
+/**
+ * Returns another server. Its first write loses twice, takes the turn, and then waits in its transaction for `release`.
+ */
 function holdingTurn(rooms: Rooms) {
   const rival = rivalOf(rooms, 2)
   const { held, release } = hold()

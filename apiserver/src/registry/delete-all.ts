@@ -21,8 +21,8 @@ interface Deletions {
 }
 
 /**
- * Deletes objects, many at the same time, each by itself. Leaves out those that no longer exist. Starts no further deletion
- * after one has failed or the signal is aborted, and ends when all that have started have ended.
+ * Deletes objects, many at the same time, each by itself. Leaves out those that no longer exist. Starts no further
+ * deletion after one has failed or the signal is aborted, and ends when all that have started have ended.
  * @throws the first error; the signal's reason
  */
 export async function deleteAll(deletions: Deletions): Promise<void> {

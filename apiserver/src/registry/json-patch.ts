@@ -55,7 +55,8 @@ type Operation =
  * lists for `test` in quadratic time.
  *
  * @param how.replacesAbsent true if `replace` may put a field that does not exist, as Kubernetes lets it
- * @throws ApiError BadRequest if `patch` is not a JSON patch or its result nests too deep, Invalid for an operation that
+ * @throws ApiError BadRequest if `patch` is not a JSON patch or its result nests too deep, Invalid for an operation
+ * that
  *   does not apply, RequestEntityTooLarge past a bound. The message names the operation, counted from 1, and its path.
  */
 export function applyJsonPatch(
@@ -89,7 +90,9 @@ class LimitError extends Error {
   override readonly name = 'LimitError'
 }
 
-/** A document that operations change, with their cost so far. Copies the objects and lists that it changes, each once. */
+/**
+ * A document that operations change, with their cost so far. Copies the objects and lists that it changes, each once.
+ */
 class PatchedDocument {
   value: unknown
   /** True if an operation has put objects or lists so that they may nest too deep. */

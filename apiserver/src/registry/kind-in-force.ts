@@ -12,8 +12,9 @@ const inForceDefaults = Object.freeze({
 export type SuccessorOf = (served: ServedModel) => Promise<ServedModel | undefined>
 
 /**
- * Writes with the kind that is in force. A definition may change while a write is under way, on this server or another one.
- * The record of its kind then refuses the write, and it is made again with the next kind, which may still be built.
+ * Writes with the kind that is in force. A definition may change while a write is under way, on this server or another
+ * one. The record of its kind then refuses the write, and it is made again with the next kind, which may still be
+ * built.
  * @throws the errors of the write
  */
 export async function writeInForce<Options extends Pick<WriteOptions, 'version'>>(

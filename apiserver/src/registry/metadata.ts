@@ -250,8 +250,8 @@ interface LabelRules {
 }
 
 /**
- * Checks the fields that a client may set. A stored entry is not checked again, so that a later rule does not block other
- * changes.
+ * Checks the fields that a client may set. A stored entry is not checked again, so that a later rule does not block
+ * other changes.
  */
 export function checkMetadata(
   next: BareMeta,

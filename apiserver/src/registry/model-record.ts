@@ -59,9 +59,9 @@ export interface InForce {
 
 /**
  * The models' records: for each model the unique indexes in force, the versions that its objects are stored in
- * (`claimStoredVersion`), and its scope. Every write that depends on them compares the revision of its model's record, so
- * no server writes by other ones. While a kind has no object, the server that starts later decides its scope, and writes
- * of the others fail. The unique indexes change so:
+ * (`claimStoredVersion`), and its scope. Every write that depends on them compares the revision of its model's record,
+ * so no server writes by other ones. While a kind has no object, the server that starts later decides its scope, and
+ * writes of the others fail. The unique indexes change so:
  *
  *     (absent) ──no objects──▶ in force ◀──── every object is settled ────┐
  *         └──objects─────────────────┐  │                                 │
@@ -76,9 +76,9 @@ export interface InForce {
  * - Otherwise the sets differ by added or removed indexes, and the server that starts later wins. Starting a plugin
  *   without an index therefore removes it.
  *
- * A server changes a record only once for each declaration of a kind, when it starts to serve it, so servers with different sets
- * cannot fight over it. For the kind of a definition the definition decides: a server whose write is refused although it serves
- * the definition as it is puts its set in force again (`writeInForce`).
+ * A server changes a record only once for each declaration of a kind, when it starts to serve it, so servers with
+ * different sets cannot fight over it. For the kind of a definition the definition decides: a server whose write is
+ * refused although it serves the definition as it is puts its set in force again (`writeInForce`).
  */
 export class ModelRecords {
   readonly #storage: Storage
@@ -299,8 +299,8 @@ export class ModelRecords {
 }
 
 /**
- * Returns true if this server may write objects. Those of a definition go on while the reservations are computed: what a write
- * takes then may be taken from it by an older object, and is reported.
+ * Returns true if this server may write objects. Those of a definition go on while the reservations are computed: what
+ * a write takes then may be taken from it by an older object, and is reported.
  */
 function isWritable({ name }: Standing, { defined }: ServedModel): boolean {
   return name === 'in force' || (name === 'recomputing' && defined !== undefined)

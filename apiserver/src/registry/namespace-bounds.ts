@@ -24,8 +24,8 @@ export interface Room {
 /** Bounds what namespaces hold. The registry is given one, because it knows no kinds. */
 export interface NamespaceBounds {
   /**
-   * Takes room for a write. Returns undefined if nothing bounds the write. Each refusal rests on caches that have all writes
-   * acknowledged before.
+   * Takes room for a write. Returns undefined if nothing bounds the write. Each refusal rests on caches that have all
+   * writes acknowledged before.
    * @throws ApiError 403 past a bound; 503 if the caches cannot tell what the namespace holds
    */
   admit(growth: NamespaceGrowth, signal?: AbortSignal): Promise<Room> | undefined

@@ -114,8 +114,9 @@ interface AtHub {
 }
 
 /**
- * Converts content of the request's version to the hub, after its version's defaults and checks. Content that equals the
- * stored one in that version is not converted, so that a change of the metadata loses nothing: the result is undefined.
+ * Converts content of the request's version to the hub, after its version's defaults and checks. Content that equals
+ * the stored one in that version is not converted, so that a change of the metadata loses nothing: the result is
+ * undefined.
  * @throws ApiError 422 with the violations of the version's schema; ConversionError; ConversionNeeded
  */
 function contentAtHub(
@@ -148,7 +149,9 @@ export function ownedMetadata(version: ServedVersion, stored: StoredObject, seen
   return withLabelsOf(version, stored.object.metadata, seen.view.metadata)
 }
 
-/** Returns metadata with the labels and annotations that an object has in another version, if conversions change them. */
+/**
+ * Returns metadata with the labels and annotations that an object has in another version, if conversions change them.
+ */
 function withLabelsOf(version: ServedVersion, metadata: BareMeta, other: BareMeta): BareMeta {
   if (!version.convertsMetadata) return metadata
   const { labels, annotations } = other

@@ -26,8 +26,8 @@ export function applyPatch(target: unknown, patch: Patch): unknown {
 }
 
 /**
- * Applies an RFC 7386 merge patch. Changes neither argument. The result shares parts with them. Both must be decoded JSON
- * values, since the decoder bounds their nesting.
+ * Applies an RFC 7386 merge patch. Changes neither argument. The result shares parts with them. Both must be decoded
+ * JSON values, since the decoder bounds their nesting.
  */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
   if (!isRecord(patch)) return patch

@@ -12,8 +12,8 @@ export function hasVersion(given: { version?: string; resourceVersion?: string }
 }
 
 /**
- * Reads the preconditions in an update's metadata. If `version` and `resourceVersion` differ, `resourceVersion` decides:
- * Kubernetes clients change it and carry the other along.
+ * Reads the preconditions in an update's metadata. If `version` and `resourceVersion` differ, `resourceVersion`
+ * decides: Kubernetes clients change it and carry the other along.
  * @throws ApiError 400 for a version that is not a number
  */
 export function preconditionsOf(given: {

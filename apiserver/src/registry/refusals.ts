@@ -38,7 +38,10 @@ export function notFound(served: ServedModel, key: ObjectKey): ApiError {
   return new ApiError('NotFound', `${shown(served, key)} not found`, detailsOf(served, key))
 }
 
-/** Refuses to show or change an object whose stored value cannot be decrypted or decoded. @param problem a clause about the value */
+/**
+ * Refuses to show or change an object whose stored value cannot be decrypted or decoded. @param problem a clause about
+ * the value
+ */
 export function unreadable(served: ServedModel, key: ObjectKey, problem: string): ApiError {
   return new ApiError(
     'InternalError',

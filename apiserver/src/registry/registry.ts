@@ -92,7 +92,8 @@ export class Registry {
   /**
    * @param options.cached finds an object in the cache. Without it every write starts from a live read.
    * @param options.namespaces admits new objects to their namespaces. Without it every namespace exists.
-   * @param options.catchUp resolves when the caches have all writes acknowledged before, for models with `admit`. Rejects if they
+   * @param options.catchUp resolves when the caches have all writes acknowledged before, for models with `admit`.
+   * Rejects if they
    *   cannot; the hook then reads what there is. Default: at once
    * @param options.bounds bounds what namespaces hold. Without it nothing does.
    * @param options.admission asks policies and webhooks about the writes of clients. Without it nothing is asked.

@@ -61,8 +61,9 @@ interface Rebuild {
  * Recomputes the reservations of every object of a model for this server's unique indexes. Of several objects with the
  * same value the oldest (by create revision) holds it. The others keep the value without holding it.
  *
- * Assumptions: the model's record says that the set is being recomputed, so no server takes values by another set. Objects may
- * be deleted and lose finalizers, and those of a definition may be written. Pages may therefore show different revisions.
+ * Assumptions: the model's record says that the set is being recomputed, so no server takes values by another set.
+ * Objects may be deleted and lose finalizers, and those of a definition may be written. Pages may therefore show
+ * different revisions.
  *
  * Guarantees: objects may be settled in any order, repeatedly, and by several servers together, so a crash only needs a
  * restart. An object is rewritten only if its reservations differ: it gets a new version with the same content. Every
@@ -169,8 +170,8 @@ interface Holding {
 }
 
 /**
- * Returns the object that holds a reservation, or undefined if a crash left the reservation behind. `undecrypted` if the object
- * cannot be decrypted, and may hold it.
+ * Returns the object that holds a reservation, or undefined if a crash left the reservation behind. `undecrypted` if
+ * the object cannot be decrypted, and may hold it.
  */
 async function holderOf(
   rebuild: Rebuild,

@@ -55,8 +55,8 @@ async function checkObjects(check: Check): Promise<void> {
  * Makes the version that this server's plugin wants the stored one, when the server starts. Every write compares the
  * record, so from then on all servers store that version, and one that does not know it refuses writes.
  *
- * Of two plugin versions the newer one decides; of equal ones, the server that starts later. An older one stores what the
- * newer one wants. The version before stays in the record until no object has it (`migrateStoredVersions`).
+ * Of two plugin versions the newer one decides; of equal ones, the server that starts later. An older one stores what
+ * the newer one wants. The version before stays in the record until no object has it (`migrateStoredVersions`).
  *
  * Assumptions: the record exists. `checkStoredVersions` has passed.
  * @throws UnreadableVersionError, and the store's errors
@@ -93,7 +93,9 @@ async function nextVersions(
   return same ? undefined : { version, all, by }
 }
 
-/** Objects of a definition may be stored in a version that it no longer has. They are then unreadable, as in Kubernetes. */
+/**
+ * Objects of a definition may be stored in a version that it no longer has. They are then unreadable, as in Kubernetes.
+ */
 function knows({ versions, defined }: ServedModel, name: string): boolean {
   return defined !== undefined || versions.some(version => version.name === name)
 }

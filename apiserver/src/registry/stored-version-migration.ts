@@ -56,10 +56,10 @@ export class MigrationSupersededError extends Error {
  * Rewrites every object of a model that is stored in another version than the one in force. An object keeps its content
  * at the hub, its metadata and its reservations, and gets a new version.
  *
- * Guarantees: each object is rewritten by one transaction that compares its revision and the record, so concurrent writes
- * are never lost. Objects may be rewritten in any order, repeatedly, and by several servers together, so a crash only
- * needs a restart. When it resolves, only the reported failures are left in another version: all writes since the record's
- * revision have stored the version in force, or have kept that of an object.
+ * Guarantees: each object is rewritten by one transaction that compares its revision and the record, so concurrent
+ * writes are never lost. Objects may be rewritten in any order, repeatedly, and by several servers together, so a crash
+ * only needs a restart. When it resolves, only the reported failures are left in another version: all writes since the
+ * record's revision have stored the version in force, or have kept that of an object.
  *
  * @throws MigrationSupersededError, the errors of `onProgress`, and the store's errors
  */

@@ -6,13 +6,15 @@ import { isWithinNamespace, type ServedModel } from '../model/index.ts'
 export const reservationsPrefix = 'unique/'
 
 /**
- * Each unique value is reserved by a key, `unique/<group>/<plural>/<index>/[<namespace>/]<hash of the value>`; the namespace
- * is part of it if the values are unique within each. The transaction that
- * writes the object also writes its reservations, so two servers that write the same value compare the same key. A
- * record in the store lists the unique indexes in force. Every write compares its revision, so all servers agree.
+ * Each unique value is reserved by a key, `unique/<group>/<plural>/<index>/[<namespace>/]<hash of the value>`; the
+ * namespace is part of it if the values are unique within each. The transaction that writes the object also writes its
+ * reservations, so two servers that write the same value compare the same key. A record in the store lists the unique
+ * indexes in force. Every write compares its revision, so all servers agree.
  */
 export const uniqueLimits = Object.freeze({
-  /** Values of one object in all its unique indexes. With as many released values they fit into one etcd transaction. */
+  /**
+   * Values of one object in all its unique indexes. With as many released values they fit into one etcd transaction.
+   */
   valuesPerObject: 60,
 })
 
@@ -46,7 +48,9 @@ export function encodeHolder({ name, uid }: Holder): Buffer {
   return Buffer.from(JSON.stringify({ name, uid }))
 }
 
-/** Returns a reservation without the unique value, which an earlier version repeated; the same buffer if it has none. */
+/**
+ * Returns a reservation without the unique value, which an earlier version repeated; the same buffer if it has none.
+ */
 export function withoutUniqueValue(reservation: Buffer): Buffer {
   const holder: Holder & { value?: unknown } = JSON.parse(reservation.toString())
   return holder.value === undefined ? reservation : encodeHolder(holder)

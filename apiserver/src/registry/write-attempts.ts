@@ -37,17 +37,17 @@ export class Contention {
 }
 
 /**
- * The attempts at one write. A lost comparison means that another write came first, so the write is attempted again until
- * its time ends:
+ * The attempts at one write. A lost comparison means that another write came first, so the write is attempted again
+ * until its time ends:
  *
  *     begun ──▶ attempts ──lost──▶ takes a turn ──▶ attempts ──lost──▶ pauses ──▶ attempts ...
  *       └──────the turn is held────────▶┘
  *
  *     Each wait ends with 429 when the time is over, and with the reason of the caller's signal when the caller has left.
  *
- * The writes of one server take turns at a contended object, in order, so they do not make each other lose. Other servers
- * do not take part. One that is farther from the store would lose again and again to turns that follow each other at once,
- * so there is a pause after a streak of them.
+ * The writes of one server take turns at a contended object, in order, so they do not make each other lose. Other
+ * servers do not take part. One that is farther from the store would lose again and again to turns that follow each
+ * other at once, so there is a pause after a streak of them.
  */
 export class WriteAttempts {
   readonly #contention: Contention

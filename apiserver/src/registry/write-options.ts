@@ -35,13 +35,16 @@ export interface WriteOptions {
   /** True if the server itself writes. Only the server changes its own annotations. */
   readonly isService?: boolean
   /**
-   * True for an object that the server itself declares, and that a test checks against its schema. The first start of a server
-   * then compiles no schema.
+   * True for an object that the server itself declares, and that a test checks against its schema. The first start of a
+   * server then compiles no schema.
    */
   readonly isDeclared?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
-  /** True if the nulls that Kubernetes drops are removed from the object. Default: for built-in kinds and those of definitions. */
+  /**
+   * True if the nulls that Kubernetes drops are removed from the object. Default: for built-in kinds and those of
+   * definitions.
+   */
   readonly dropsNulls?: boolean
   /** Returns the name of the writer, as the owner of the fields that it changes. Default: the plugin. */
   readonly manager?: () => string | undefined
@@ -49,7 +52,10 @@ export interface WriteOptions {
   readonly version?: ServedVersion
   /** The namespace of a new object, if its kind is namespaced. */
   readonly namespace?: string
-  /** Returns the options of the request as the client has sent them: the fields of Kubernetes' CreateOptions and the like. */
+  /**
+   * Returns the options of the request as the client has sent them: the fields of Kubernetes' CreateOptions and the
+   * like.
+   */
   readonly sentOptions?: () => Readonly<Record<string, unknown>>
   /** Set for a write through a subresource with objects of its own kind: an admission sees those. */
   readonly form?: SubresourceForm
@@ -61,8 +67,8 @@ export interface WriteOptions {
   /** Gets the milliseconds that the write waits for the store. */
   readonly times?: { storeMs: number }
   /**
-   * Returns a signal that is aborted when the caller has left. It is called by writes that have to wait for others; most
-   * writes need not pay for a signal.
+   * Returns a signal that is aborted when the caller has left. It is called by writes that have to wait for others;
+   * most writes need not pay for a signal.
    */
   readonly whenGone?: () => AbortSignal | undefined
 }

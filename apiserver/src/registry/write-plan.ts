@@ -27,9 +27,14 @@ export interface Write {
         readonly claims: Reservations
       }
     | undefined
-  /** Returns a further comparison that the write depends on, from the store if `isLive`. @throws ApiError to refuse it */
+  /**
+   * Returns a further comparison that the write depends on, from the store if `isLive`. @throws ApiError to refuse it
+   */
   readonly guard?: (isLive: boolean) => Promise<Compare>
-  /** Undefined if no bound of a namespace applies: to deletions, the removal of finalizers, and writes of the server itself. */
+  /**
+   * Undefined if no bound of a namespace applies: to deletions, the removal of finalizers, and writes of the server
+   * itself.
+   */
   readonly growth?: NamespaceGrowth
   /** True if the write depends on the model's unique indexes, so that it compares their record. */
   readonly indexed: boolean

@@ -43,7 +43,8 @@ export class WriteTransactions {
 
   /**
    * Prepares a write for `commit`, which must follow.
-   * @throws ApiError 413 if the object is too large, 403 if its namespace has no room or its definition is being deleted, 503 if this server's unique indexes are
+   * @throws ApiError 413 if the object is too large, 403 if its namespace has no room or its definition is being
+   * deleted, 503 if this server's unique indexes are
    *   not in force or it does not know the stored version; ConversionError
    */
   async prepare(write: Write, { signal }: Pick<WriteOptions, 'signal'>): Promise<ReadyWrite> {
@@ -125,7 +126,8 @@ export class WriteTransactions {
    * Checks the reservations that made the transaction fail. A reservation that its holder has not recorded is orphaned
    * and may be taken over, at the revision seen.
    * @returns the keys of claimed values that other objects hold
-   * @throws ApiError 409 with index, value and holder, if another object holds a required value. The holder is left out if the
+   * @throws ApiError 409 with index, value and holder, if another object holds a required value. The holder is left out
+   * if the
    *   caller may not read it
    */
   async #checkHolders(

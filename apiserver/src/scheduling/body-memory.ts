@@ -100,8 +100,8 @@ export class BodyMemory {
   }
 
   /**
-   * Returns the identity whose bodies must shrink: this one if it exceeds its own bound; otherwise, if the total is exceeded, the
-   * largest one.
+   * Returns the identity whose bodies must shrink: this one if it exceeds its own bound; otherwise, if the total is
+   * exceeded, the largest one.
    */
   #pastBound(holder: BodyHolder): BodyHolder | undefined {
     const { bytes, bytesPerIdentity } = this.#bounds

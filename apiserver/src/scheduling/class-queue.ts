@@ -25,12 +25,12 @@ interface Flow extends Share {
 }
 
 /**
- * The requests of one class that wait. Identities take turns, by the processor time of their requests. The connections of
- * one identity take turns by requests, so that one program does not hold up another with the same credentials.
+ * The requests of one class that wait. Identities take turns, by the processor time of their requests. The connections
+ * of one identity take turns by requests, so that one program does not hold up another with the same credentials.
  *
  * When too many requests wait, the identity with the most loses one, and of its connections the one with the most. So a
- * request is refused only if its identity has at least an equal share of the queue: the limit divided by the identities that
- * wait.
+ * request is refused only if its identity has at least an equal share of the queue: the limit divided by the identities
+ * that wait.
  */
 export class ClassQueue implements Share {
   readonly name: string

@@ -5,9 +5,9 @@ export interface Share {
 }
 
 /**
- * Start-time fair queueing, as in Kubernetes' API Priority and Fairness: of the shares with waiting requests, the one that
- * has used the least time is next. A share without requests saves up nothing: it starts again at the present of the virtual
- * clock. The time of a request is charged afterwards, once it is known.
+ * Start-time fair queueing, as in Kubernetes' API Priority and Fairness: of the shares with waiting requests, the one
+ * that has used the least time is next. A share without requests saves up nothing: it starts again at the present of
+ * the virtual clock. The time of a request is charged afterwards, once it is known.
  *
  * Finding the next share visits all that have waiting requests. Their number is bounded by the requests that may wait.
  */

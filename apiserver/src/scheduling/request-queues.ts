@@ -15,10 +15,14 @@ export const fairnessDefaults = Object.freeze({
    * accepted, one in each, and requests arrive and are put in order.
    */
   turns: 16,
-  /** Milliseconds of these turns. Long ones, of work that does not wait in queues, leave a third of the time to requests. */
+  /**
+   * Milliseconds of these turns. Long ones, of work that does not wait in queues, leave a third of the time to
+   * requests.
+   */
   pauseMs: 12,
   /**
-   * Checks that a request may wait for, and milliseconds between two of them: 15 s, as in Kubernetes. After that it gets
+   * Checks that a request may wait for, and milliseconds between two of them: 15 s, as in Kubernetes. After that it
+   * gets
    * 429. Checks are counted, so that a process that was suspended serves requests instead of refusing all of them.
    */
   waitChecks: 15,
@@ -54,16 +58,16 @@ interface RequestTally {
 }
 
 /**
- * Shares the process between identities. While requests are served within a turn of the event loop, a request costs a check
- * and a counter. As soon as a turn takes longer, further requests wait in the queues of their classes:
+ * Shares the process between identities. While requests are served within a turn of the event loop, a request costs a
+ * check and a counter. As soon as a turn takes longer, further requests wait in the queues of their classes:
  *
  *     arrives ──turn has time left──────────────────▶ admitted
  *        ├────▶ waiting ──the turn of its identity──▶ admitted
  *        │         └─────15 s, or the client leaves─▶ refused
  *        └──queue full─▶ refused with 429
  *
- * Classes take turns, and so do the identities of a class. The time that a request takes until its first pause is measured
- * and charged to both, so expensive requests are served less often.
+ * Classes take turns, and so do the identities of a class. The time that a request takes until its first pause is
+ * measured and charged to both, so expensive requests are served less often.
  */
 export class RequestQueues {
   readonly bodies: BodyMemory
@@ -193,8 +197,8 @@ export class RequestQueues {
   }
 
   /**
-   * Node runs the callbacks of `setImmediate` one after another, and after each one everything that it has resolved. So the
-   * time from one to the next is what the request between them has taken.
+   * Node runs the callbacks of `setImmediate` one after another, and after each one everything that it has resolved. So
+   * the time from one to the next is what the request between them has taken.
    */
   #serveTurn(): void {
     // They run in the next turn. Its time for requests begins with the first of them, after whatever comes before it.

@@ -9,9 +9,9 @@ export interface Pace {
 }
 
 /**
- * Runs one piece of waiting work in each turn of the event loop: a TLS handshake, or a message of a WebSocket. However much
- * arrives at once, the rest of the server goes on in between. Callers take turns. With a pace, a pause follows each burst of
- * turns, so that work which never ends does not lengthen every turn of others.
+ * Runs one piece of waiting work in each turn of the event loop: a TLS handshake, or a message of a WebSocket. However
+ * much arrives at once, the rest of the server goes on in between. Callers take turns. With a pace, a pause follows
+ * each burst of turns, so that work which never ends does not lengthen every turn of others.
  */
 export class Turns {
   readonly #pace: Pace | undefined

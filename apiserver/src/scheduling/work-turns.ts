@@ -3,16 +3,17 @@ import { workDefaults } from './work.ts'
 
 export const workTurnsDefaults = Object.freeze({
   /**
-   * Entries that all work together may handle in one turn of the event loop, give or take a step. That takes one to four
-   * milliseconds, depending on the processor's cache. After three quarters of them, the turns of `workDefaults.turns` come first.
+   * Entries that all work together may handle in one turn of the event loop, give or take a step. That takes one to
+   * four milliseconds, depending on the processor's cache. After three quarters of them, the turns of
+   * `workDefaults.turns` come first.
    */
   entries: 4_096,
 })
 
 /**
- * Work that is counted in entries, so many in a turn of the event loop. Work goes on while the turn has entries left. The rest
- * waits for a later turn, where callers take turns. The waiting have no bound of their own: each belongs to a list or a watch,
- * and these are bounded.
+ * Work that is counted in entries, so many in a turn of the event loop. Work goes on while the turn has entries left.
+ * The rest waits for a later turn, where callers take turns. The waiting have no bound of their own: each belongs to a
+ * list or a watch, and these are bounded.
  */
 export class WorkTurns {
   readonly #entries: number

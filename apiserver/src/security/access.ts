@@ -25,12 +25,12 @@ export interface Identity {
 }
 
 /**
- * Returns the name that pays for what a caller uses: its turns, and its shares of memory and connections. Nobody can make
- * several of these names:
+ * Returns the name that pays for what a caller uses: its turns, and its shares of memory and connections. Nobody can
+ * make several of these names:
  *
  * - Callers that act for other users pay themselves, because the users need not exist.
- * - The service accounts of a namespace pay together, as their group, because whoever may create one can create many. Those of
- *   setpoint-system pay on their own, so that the controllers there do not wait for each other.
+ * - The service accounts of a namespace pay together, as their group, because whoever may create one can create many.
+ *   Those of setpoint-system pay on their own, so that the controllers there do not wait for each other.
  */
 export function payerOf({ user, impersonator }: Identity): string {
   const { name } = impersonator?.user ?? user

@@ -35,8 +35,8 @@ export interface UserRules {
 /** Decides what callers may do. */
 export interface Authorizer {
   /**
-   * Returns what allows a user to do something, or undefined. Every check of the server is a call of this method or of the
-   * two that follow.
+   * Returns what allows a user to do something, or undefined. Every check of the server is a call of this method or of
+   * the two that follow.
    * @throws ApiError 503 while the roles are being read
    */
   grantOf(user: UserInfo, verb: string, target: Target): Grant | undefined

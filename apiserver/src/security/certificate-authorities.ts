@@ -16,8 +16,8 @@ export class CertificateAuthorities {
   }
 
   /**
-   * Returns the certificates from the first one of a chain to an authority, or undefined if no authority has signed one of
-   * them. Checks signatures only: TLS has checked everything else at the handshake.
+   * Returns the certificates from the first one of a chain to an authority, or undefined if no authority has signed one
+   * of them. Checks signatures only: TLS has checked everything else at the handshake.
    * @param chain each one signed by the next
    */
   pathOf(chain: readonly X509Certificate[]): readonly X509Certificate[] | undefined {

@@ -31,9 +31,9 @@ interface Peer {
 }
 
 /**
- * Authenticates callers by the certificates of their connections: the common name is the user, the organizations are the
- * groups, as in Kubernetes. TLS verifies a certificate at the handshake; sessions must not be resumed, because a resumed
- * one is not verified. Each request then checks the expiry, and that an authority is still accepted.
+ * Authenticates callers by the certificates of their connections: the common name is the user, the organizations are
+ * the groups, as in Kubernetes. TLS verifies a certificate at the handshake; sessions must not be resumed, because a
+ * resumed one is not verified. Each request then checks the expiry, and that an authority is still accepted.
  */
 export class ClientCertificates {
   readonly #clock: Clock

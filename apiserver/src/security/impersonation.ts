@@ -7,7 +7,9 @@ import type { Authorizer, ResourceTarget } from './authorize.ts'
 import { serviceAccountOf } from './service-account-user.ts'
 
 export const impersonationLimits = Object.freeze({
-  /** Groups and values of extra attributes of an impersonated user. Each is authorized, and some checks try every group. */
+  /**
+   * Groups and values of extra attributes of an impersonated user. Each is authorized, and some checks try every group.
+   */
   values: 1000,
 })
 
@@ -16,7 +18,8 @@ const extraPrefix = 'impersonate-extra-'
 
 /**
  * Lets callers act for other users, as in Kubernetes: `Impersonate-User`, `Impersonate-Group`, `Impersonate-Uid` and
- * `Impersonate-Extra-<key>`. Each of them needs the verb `impersonate`, before anything else of the request is authorized.
+ * `Impersonate-Extra-<key>`. Each of them needs the verb `impersonate`, before anything else of the request is
+ * authorized.
  */
 export class ImpersonatingAccess implements Access {
   readonly #access: Access
@@ -131,7 +134,9 @@ function checkImpersonation(
     for (const value of values) check('authentication.k8s.io', 'userextras', value, { subresource: key })
 }
 
-/** An impersonated user has the groups that all authenticated users have; a service account without groups has its own. */
+/**
+ * An impersonated user has the groups that all authenticated users have; a service account without groups has its own.
+ */
 function withSystemGroups(user: UserInfo): UserInfo {
   const account = serviceAccountOf(user.name)
   const own =
@@ -156,7 +161,10 @@ function textOf(value: string | string[] | undefined): string {
   return typeof value === 'string' ? value : (value?.join(', ') ?? '')
 }
 
-/** Returns the values of a header. Node joins repeated ones by commas, which the names of groups therefore cannot contain. */
+/**
+ * Returns the values of a header. Node joins repeated ones by commas, which the names of groups therefore cannot
+ * contain.
+ */
 function listOf(value: string | string[] | undefined): string[] {
   return textOf(value)
     .split(',')

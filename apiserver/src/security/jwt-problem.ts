@@ -11,8 +11,8 @@ const problems: Readonly<Record<string, string>> = Object.freeze({
 })
 
 /**
- * Returns the 401 for a JSON Web Token that jose rejects. ApiErrors pass through. Of the token it tells only how far ahead its
- * time is, and only if the signature is valid: jose checks claims after that.
+ * Returns the 401 for a JSON Web Token that jose rejects. ApiErrors pass through. Of the token it tells only how far
+ * ahead its time is, and only if the signature is valid: jose checks claims after that.
  * @param now milliseconds since the epoch, by the clock that jose was given
  */
 export function tokenProblem(error: unknown, now: number): ApiError {

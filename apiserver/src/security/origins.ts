@@ -3,8 +3,8 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import { quote } from '@setpoint/controller-runtime/internal'
 
 /**
- * Decides which pages may send requests, by the headers that browsers add. `Origin` is the site of the page. Browsers omit
- * it for images, scripts and links, and send `Sec-Fetch-Site`. Programs send neither.
+ * Decides which pages may send requests, by the headers that browsers add. `Origin` is the site of the page. Browsers
+ * omit it for images, scripts and links, and send `Sec-Fetch-Site`. Programs send neither.
  */
 export interface Origins {
   /** @throws ApiError 403 */
@@ -14,8 +14,8 @@ export interface Origins {
 /**
  * Allows the pages of this machine, on any port. In force while no authentication is configured.
  *
- * A foreign name that resolves to this machine (DNS rebinding) shows in `Host`. With a local `Origin`, `Sec-Fetch-Site` is
- * ignored: 127.0.0.1 and localhost are different sites.
+ * A foreign name that resolves to this machine (DNS rebinding) shows in `Host`. With a local `Origin`, `Sec-Fetch-Site`
+ * is ignored: 127.0.0.1 and localhost are different sites.
  */
 export class LocalOrigins implements Origins {
   check(headers: IncomingHttpHeaders): void {
@@ -37,8 +37,8 @@ const localOriginPattern = new RegExp(`^https?://${localHost}$`, 'i')
 /**
  * Allows the server's own pages and those of named origins.
  *
- * A page is the server's own if its origin has the host and port of the `Host` header. A server without TLS may be behind a
- * proxy that adds it, so its pages may have either scheme.
+ * A page is the server's own if its origin has the host and port of the `Host` header. A server without TLS may be
+ * behind a proxy that adds it, so its pages may have either scheme.
  */
 export class NamedOrigins implements Origins {
   readonly #origins: ReadonlySet<string>
@@ -75,8 +75,8 @@ export class NamedOrigins implements Origins {
 }
 
 /**
- * Rejects images, scripts and forms of other pages: with them, browsers send client certificates. A link to a page of the
- * server is a navigation.
+ * Rejects images, scripts and forms of other pages: with them, browsers send client certificates. A link to a page of
+ * the server is a navigation.
  */
 function checkSite(headers: IncomingHttpHeaders): void {
   const site = headers['sec-fetch-site']

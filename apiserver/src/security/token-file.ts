@@ -26,8 +26,8 @@ interface TokenFileOptions {
 
 /**
  * Authenticates callers by the token hashes of a file, and reloads the file when it changes. If the file becomes
- * unreadable or invalid, the loaded tokens stay valid for `refuseAfterMs`. After that, requests get 503 and open watches
- * end until the file is valid again. The failure is logged every minute.
+ * unreadable or invalid, the loaded tokens stay valid for `refuseAfterMs`. After that, requests get 503 and open
+ * watches end until the file is valid again. The failure is logged every minute.
  */
 export class TokenFile {
   #tokens: TokenList

@@ -21,8 +21,8 @@ export class WatchedFiles {
   }
 
   /**
-   * Reloads the files of a setting until `close`, and logs when they can be used again after a failure, so that the failure is
-   * not the last that the log says of them.
+   * Reloads the files of a setting until `close`, and logs when they can be used again after a failure, so that the
+   * failure is not the last that the log says of them.
    * @param file the flag that names them
    */
   follow(file: string, options: FileWatchOptions): void {

@@ -33,8 +33,9 @@ interface Round {
 
 /**
  * Compacts the store at each interval, as the kube-apiserver does. In each round the servers try to update
- * `compactionKey` to the current revision. The server that succeeds compacts to the value before, so history is kept for
- * one to two intervals. A full store refuses the update; then each server compacts to the revision of its round before.
+ * `compactionKey` to the current revision. The server that succeeds compacts to the value before, so history is kept
+ * for one to two intervals. A full store refuses the update; then each server compacts to the revision of its round
+ * before.
  *
  * Resolves when the signal is aborted. Retries failures in the next round.
  */

@@ -40,8 +40,8 @@ export interface Storage {
 
   /**
    * Returns the revision of the store, and of the last transaction under this prefix (`written`). They differ if other
-   * programs write to the same etcd. A follower that has seen `written` has seen all changes up to `current`. In an empty
-   * store, and in a full etcd after a deletion, `written` is `current`.
+   * programs write to the same etcd. A follower that has seen `written` has seen all changes up to `current`. In an
+   * empty store, and in a full etcd after a deletion, `written` is `current`.
    */
   head(options?: CallOptions): Promise<{ current: Revision; written: Revision }>
 
@@ -142,13 +142,13 @@ export interface Change {
   /** undefined if the key was deleted. */
   readonly value: Buffer | undefined
   /**
-   * Why the value cannot be decrypted, for ever or at the moment. `value` is empty then, and so is a `previous` that cannot be
-   * decrypted.
+   * Why the value cannot be decrypted, for ever or at the moment. `value` is empty then, and so is a `previous` that
+   * cannot be decrypted.
    */
   readonly failure?: UndecryptableError | KeyUnavailableError
   /**
-   * The value before; undefined if the key did not exist or the value has been compacted, and in every watch without an end:
-   * the follower of the log has the state, and etcd would read each value to send it.
+   * The value before; undefined if the key did not exist or the value has been compacted, and in every watch without an
+   * end: the follower of the log has the state, and etcd would read each value to send it.
    */
   readonly previous: Buffer | undefined
   /** Revision that created the key: equal to `revision` for a creation, zero for a deletion. */
@@ -195,12 +195,18 @@ export class IncompleteRestoreError extends WrongStoreError {
   override readonly name = 'IncompleteRestoreError'
 }
 
-/** A stored value cannot be decrypted with the keys that there are. The message is a clause about the value that says why. */
+/**
+ * A stored value cannot be decrypted with the keys that there are. The message is a clause about the value that says
+ * why.
+ */
 export class UndecryptableError extends Error {
   override readonly name: string = 'UndecryptableError'
 }
 
-/** A stored value is in the clear, where the configuration of the encryption allows only encrypted ones. It is not damaged. */
+/**
+ * A stored value is in the clear, where the configuration of the encryption allows only encrypted ones. It is not
+ * damaged.
+ */
 export class StoredInTheClearError extends UndecryptableError {
   override readonly name = 'StoredInTheClearError'
 }
@@ -228,7 +234,9 @@ export class FutureRevisionError extends Error {
   override readonly name = 'FutureRevisionError'
 }
 
-/** The store has no space for more data: etcd's quota or a full disk. Reads and transactions of deletions still work. */
+/**
+ * The store has no space for more data: etcd's quota or a full disk. Reads and transactions of deletions still work.
+ */
 export class StoreFullError extends Error {
   override readonly name = 'StoreFullError'
 }

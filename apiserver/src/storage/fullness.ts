@@ -1,8 +1,8 @@
 import type { Logger } from '@setpoint/controller-runtime'
 
 /**
- * Whether a store is full: from the first write that it refuses for lack of space until it takes one again. Deletions say
- * nothing, because a full store takes them too. Logs each change.
+ * Whether a store is full: from the first write that it refuses for lack of space until it takes one again. Deletions
+ * say nothing, because a full store takes them too. Logs each change.
  */
 export class Fullness {
   readonly #log: Logger | undefined

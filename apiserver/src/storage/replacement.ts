@@ -2,8 +2,8 @@ import type { Revision } from '@setpoint/controller-runtime/api'
 import type { Storage } from './contract.ts'
 
 /**
- * A store whose whole content is being replaced. Until `complete` resolves, no server serves it: the embedded store keeps
- * its folder locked and the old content as it is; etcd has a mark, and the old content is gone.
+ * A store whose whole content is being replaced. Until `complete` resolves, no server serves it: the embedded store
+ * keeps its folder locked and the old content as it is; etcd has a mark, and the old content is gone.
  */
 export interface Replacement {
   /** Takes the new content. It is empty at first, and all of its revisions are above the given one. */

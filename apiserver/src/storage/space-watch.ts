@@ -5,7 +5,9 @@ import type { Fullness } from './fullness.ts'
 export const spaceDefaults = Object.freeze({
   /** Milliseconds between two looks at the space. */
   intervalMs: 60_000,
-  /** Part of the quota in use from which the history is compacted at each look. Leaves a quarter for a minute of writes. */
+  /**
+   * Part of the quota in use from which the history is compacted at each look. Leaves a quarter for a minute of writes.
+   */
   compactAt: 0.75,
   /** Part of the quota in use from which the log and `/readyz?verbose` warn: compaction did not help. */
   warnAt: 0.9,

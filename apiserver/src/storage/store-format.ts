@@ -61,8 +61,8 @@ export function formatIn(value: Buffer): { readonly version: number | undefined;
 }
 
 /**
- * A store that a server uses: no call reaches it before its format is known to be readable, also if the store is away when the
- * server starts. Writes the format into a store without one.
+ * A store that a server uses: no call reaches it before its format is known to be readable, also if the store is away
+ * when the server starts. Writes the format into a store without one.
  */
 export class FormatChecked implements Storage {
   readonly #storage: Storage
@@ -75,7 +75,10 @@ export class FormatChecked implements Storage {
     this.#program = program
   }
 
-  /** Checks the format, unless it is known. @throws StoreFormatError; the store's errors, after which it can be tried again */
+  /**
+   * Checks the format, unless it is known. @throws StoreFormatError; the store's errors, after which it can be tried
+   * again
+   */
   check(options?: CallOptions): Promise<void> {
     // One call for all that wait, so it has no signal.
     this.#checking ??= this.#check().finally(() => {

@@ -1,6 +1,9 @@
 import { type KeyValue, UndecryptableError } from './contract.ts'
 
-/** What every encrypted value in the store begins with, as in Kubernetes. Nothing else begins so: objects begin with `{`. */
+/**
+ * What every encrypted value in the store begins with, as in Kubernetes. Nothing else begins so: objects begin with
+ * `{`.
+ */
 export const encryptedPrefix = 'k8s:enc:'
 
 /** Returns why a value is still encrypted, or undefined if it is not. */

@@ -38,8 +38,9 @@ export const testServerDefaults = Object.freeze({
 })
 
 /**
- * Opens a server in this process over a store of its own, without plugin folders, YAML and objects of the kind `Plugin`.
- * Kinds are served, with the actions of plugins, when it resolves. No controller runs, and no port is open before `listen`.
+ * Opens a server in this process over a store of its own, without plugin folders, YAML and objects of the kind
+ * `Plugin`. Kinds are served, with the actions of plugins, when it resolves. No controller runs, and no port is open
+ * before `listen`.
  *
  * @throws Error if a kind's group is reserved or two declarations of a kind differ; errors of the store
  */

@@ -103,7 +103,9 @@ export class AudienceIndex {
     this.#change(place.anchor, audience, 'delete')
   }
 
-  /** Visits once every audience that the change may concern. An anchor is one of several terms, so the audience decides. */
+  /**
+   * Visits once every audience that the change may concern. An anchor is one of several terms, so the audience decides.
+   */
   visit(change: CacheEvent, visit: (audience: Audience) => void): void {
     const visitOnce = (audience: Audience) => {
       if (audience.seen === change) return

@@ -49,8 +49,8 @@ export interface AudienceMember {
  *
  *     change ──> tested ──> pending ──end of tick, or too much──> encoded once per codec ──> one write per subscription
  *
- * Only live subscriptions join. One that still catches up reads its events from the history. If a webhook must convert an
- * object first, the subscriptions leave and catch up.
+ * Only live subscriptions join. One that still catches up reads its events from the history. If a webhook must convert
+ * an object first, the subscriptions leave and catch up.
  */
 export class Audience {
   readonly interest: Interest

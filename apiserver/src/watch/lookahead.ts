@@ -1,6 +1,8 @@
 import type { Entry } from '../cache/index.ts'
 
-/** Entries of an iterator, some of which may be looked at before they are taken. A number stands for work that was done. */
+/**
+ * Entries of an iterator, some of which may be looked at before they are taken. A number stands for work that was done.
+ */
 export class Lookahead {
   readonly #values: Iterator<Entry | number>
   readonly #ahead: (Entry | number)[] = []

@@ -2,7 +2,9 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import { type Entry, type ModelCache, type PreparedViews, prepareViews } from '../cache/index.ts'
 import type { ServedVersion } from '../model/index.ts'
 
-/** The conversions by a webhook that the watches of one model wait for. Those that wait for the same object share one. */
+/**
+ * The conversions by a webhook that the watches of one model wait for. Those that wait for the same object share one.
+ */
 export class Preparations {
   readonly #cache: ModelCache
   readonly #running = new Map<ServedVersion, Map<Entry, Promise<PreparedViews>>>()

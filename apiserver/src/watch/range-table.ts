@@ -32,9 +32,9 @@ interface Block<T> {
  *     blocks    [a-c a-f b-d] to f    [d-e e-e f-h] to h    [k-m n-] no end
  *     visit g   skipped: ends before   searched              starts after
  *
- * A visit reads the bounds of each block that starts at or before the value, and the ranges of those that also end at or
- * after it. So beyond the ranges that it finds, it reads two of each block and the rest of the blocks that an end shares
- * with them: of 10,000 ranges side by side, a few hundred. It never reads more than all (range-table.test.ts).
+ * A visit reads the bounds of each block that starts at or before the value, and the ranges of those that also end at
+ * or after it. So beyond the ranges that it finds, it reads two of each block and the rest of the blocks that an end
+ * shares with them: of 10,000 ranges side by side, a few hundred. It never reads more than all (range-table.test.ts).
  */
 export class RangeTable<T> {
   readonly #blocks: Block<T>[] = []

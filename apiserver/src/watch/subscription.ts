@@ -16,8 +16,8 @@ export const watchDefaults = Object.freeze({
   /** Bytes of initial events or old changes in one write. */
   writeBytes: 64 * 1024,
   /**
-   * Bytes written to clients that cost as much as one entry of `WorkTurns`: they are encoded, and the kernel copies them at once.
-   * So 512 KiB in one turn, about a millisecond.
+   * Bytes written to clients that cost as much as one entry of `WorkTurns`: they are encoded, and the kernel copies
+   * them at once. So 512 KiB in one turn, about a millisecond.
    */
   bytesOfEntry: 128,
   /**
@@ -75,8 +75,8 @@ export interface WatchSink {
  *        │    stalled: 1013 ◀───┘  └─── history lost: 410       ├── backlog too large: 1013
  *        └──────────────────────▶ ended ◀───────────────────────┘
  *
- * In the first two the client sets the pace: `pump` goes on whenever the client has read what was sent. It also waits there
- * for conversions by webhooks.
+ * In the first two the client sets the pace: `pump` goes on whenever the client has read what was sent. It also waits
+ * there for conversions by webhooks.
  */
 type State =
   | { phase: 'initial'; entries: Lookahead; revision: Revision }

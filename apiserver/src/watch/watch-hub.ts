@@ -126,8 +126,8 @@ export class WatchHub {
   }
 
   /**
-   * Waits until the cache is new enough for the request, and its history goes back far enough. What webhooks have not converted
-   * to the hub has no values for a selector: it is tried again first.
+   * Waits until the cache is new enough for the request, and its history goes back far enough. What webhooks have not
+   * converted to the hub has no values for a selector: it is tried again first.
    * @returns a revision that the cache has reached
    * @throws ApiError 503 if that takes too long; 504 if the requested version has not been reached; ConversionError
    */

@@ -26,7 +26,9 @@ export const subscriptionLimits = Object.freeze({
   selectorBytes: 1024 * 1024,
   selectorBytesPerUser: 16 * 1024 * 1024,
   selectorBytesInAll: 64 * 1024 * 1024,
-  /** Bytes that each term and each value of a selector counts as besides its text, for the memory that it takes parsed. */
+  /**
+   * Bytes that each term and each value of a selector counts as besides its text, for the memory that it takes parsed.
+   */
   termBytes: 64,
 })
 

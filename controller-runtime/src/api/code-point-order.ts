@@ -1,7 +1,7 @@
 /**
  * Index values and names compare by Unicode code point, which is also the order of their UTF-8 bytes. JavaScript's `<`
- * compares UTF-16 units. It differs only between a surrogate (U+D800 to U+DFFF) and a unit from U+E000 up: the surrogate
- * is the smaller unit, but part of the larger character.
+ * compares UTF-16 units. It differs only between a surrogate (U+D800 to U+DFFF) and a unit from U+E000 up: the
+ * surrogate is the smaller unit, but part of the larger character.
  */
 
 /** Compares by code point. Returns a negative number, zero or a positive number. */

@@ -1,8 +1,8 @@
 import { nameLimits } from './names.ts'
 
 /**
- * Characters of a request's text that a message or a field path repeats: a response must not grow with the request. A text
- * that can be the name of an object is repeated whole, because its reader needs it.
+ * Characters of a request's text that a message or a field path repeats: a response must not grow with the request. A
+ * text that can be the name of an object is repeated whole, because its reader needs it.
  */
 export const echoedCharacters = 100
 
@@ -32,7 +32,9 @@ export function quote(value: unknown): string {
   return cut(JSON.stringify(value) ?? 'undefined', echoedCharacters)
 }
 
-/** Returns a value that should be a number, as a message shows it: a text is told from the number that it looks like. */
+/**
+ * Returns a value that should be a number, as a message shows it: a text is told from the number that it looks like.
+ */
 export function shownNumber(value: unknown): string {
   return typeof value === 'string' ? `the string ${JSON.stringify(shorten(value, 100))}` : String(value)
 }

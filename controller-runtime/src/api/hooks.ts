@@ -69,13 +69,19 @@ export interface AdmitListOptions {
 }
 
 /**
- * Reads the objects of the server's caches, frozen. They have every write that was acknowledged before the request came, and
- * none of those that are under way. One run of `admit` may read 1,000 objects and 2 MiB of them.
+ * Reads the objects of the server's caches, frozen. They have every write that was acknowledged before the request
+ * came, and none of those that are under way. One run of `admit` may read 1,000 objects and 2 MiB of them.
  */
 export interface AdmitLister {
-  /** @throws Error past the bound, for a kind that is not served, for a name without the namespace that the kind needs, and without the permission `get` */
+  /**
+   * @throws Error past the bound, for a kind that is not served, for a name without the namespace that the kind needs,
+   * and without the permission `get`
+   */
   get<T extends ApiObject>(model: ListedModel<T>, key: ObjectKey): DeepReadonly<T> | undefined
-  /** @throws Error past the bound, for unknown options, for a kind or index that is not served, and without the permission `list` */
+  /**
+   * @throws Error past the bound, for unknown options, for a kind or index that is not served, and without the
+   * permission `list`
+   */
   list<T extends ApiObject>(model: ListedModel<T>, options?: AdmitListOptions): readonly DeepReadonly<T>[]
 }
 
@@ -99,8 +105,8 @@ export interface ModelHooks<T extends ApiObject = ApiObject> {
   // Method syntax, because it is bivariant: a model of a specific type is assignable to a model of any object.
   default?(draft: HookObject<T>, context: DefaultContext<T>): void
   /**
-   * Returns the object's violations, which are reported with those of the schema. The object is frozen. If it breaks the
-   * schema, errors thrown here are ignored.
+   * Returns the object's violations, which are reported with those of the schema. The object is frozen. If it breaks
+   * the schema, errors thrown here are ignored.
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: a function without a return statement is a valid hook
   validate?(object: HookObject<T>, context: ValidateContext<T>): readonly HookViolation[] | undefined | void

@@ -29,7 +29,9 @@ const indexKeys: KeysOf<IndexBase & { indexFunc: unknown }> = {
 export interface IndexSpec<T = ApiObject> extends Required<Omit<IndexBase, 'uniqueWithin'>> {
   readonly uniqueWithin: IndexBase['uniqueWithin'] | undefined
   readonly multiple: boolean
-  /** Set for an index of a definition: a hash of what its values are made of. With another source it is another index. */
+  /**
+   * Set for an index of a definition: a hash of what its values are made of. With another source it is another index.
+   */
   readonly source?: string
   /** Returns the index values of an object, which may be empty. @throws the error of `indexFunc` */
   // Method syntax, because it is bivariant: an index of a specific type is assignable to an index of any object.
@@ -39,8 +41,8 @@ export interface IndexSpec<T = ApiObject> extends Required<Omit<IndexBase, 'uniq
 /**
  * The result of `singleValueIndex` and `multiValueIndex`: a function that always returns the same index.
  *
- * It is a function because TypeScript defers a generic call that returns a function until it has inferred the rest of the
- * enclosing call. So within `defineModel`, `indexFunc` takes objects typed by the schema (model.test.ts).
+ * It is a function because TypeScript defers a generic call that returns a function until it has inferred the rest of
+ * the enclosing call. So within `defineModel`, `indexFunc` takes objects typed by the schema (model.test.ts).
  */
 export type IndexDeclaration<T = ApiObject> = () => IndexSpec<T>
 
@@ -68,8 +70,8 @@ export function singleValueIndex<T = ApiObject>(
 }
 
 /**
- * Declares a selectable field as Kubernetes has it: an index of one value in which an absent field is the empty text, so
- * `involvedObject.namespace=` selects the events of objects without a namespace.
+ * Declares a selectable field as Kubernetes has it: an index of one value in which an absent field is the empty text,
+ * so `involvedObject.namespace=` selects the events of objects without a namespace.
  */
 export function selectableField<T = ApiObject>(
   options: IndexBase & { indexFunc(object: T): string | undefined },
@@ -79,7 +81,8 @@ export function selectableField<T = ApiObject>(
 }
 
 /**
- * Declares an index of several values for each object, such as tags. `indexFunc` returns strings; duplicates count once.
+ * Declares an index of several values for each object, such as tags. `indexFunc` returns strings; duplicates count
+ * once.
  * @throws TypeError for an unknown key, or if `indexFunc` is missing or async.
  */
 export function multiValueIndex<T = ApiObject>(

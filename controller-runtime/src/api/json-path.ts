@@ -15,8 +15,8 @@ type Step =
  *
  * - `.spec.email`, `.spec['email']`: a field; a dot in its name is written as `\.`
  * - `.items[0]`, `.items[-1]`, `.items[*]`, `.spec.*`: one item, or every item or field
- * - `.status.conditions[?(@.type=="Ready")].status`: the items that match. `==`, `!=`, `<`, `<=`, `>` and `>=` compare with a
- *   text, a number, a boolean, or another path of the item. Without an operator the path must lead to a value.
+ * - `.status.conditions[?(@.type=="Ready")].status`: the items that match. `==`, `!=`, `<`, `<=`, `>` and `>=` compare
+ *   with a text, a number, a boolean, or another path of the item. Without an operator the path must lead to a value.
  *
  * Recursive descent (`..`), slices (`[0:2]`) and unions (`[0,1]`) are rejected.
  * @throws SyntaxError that says what is wrong

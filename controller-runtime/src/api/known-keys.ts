@@ -29,7 +29,9 @@ function suggestion(name: string, valid: readonly string[]): string {
   return nearest === undefined ? `valid keys are ${valid.join(', ')}` : `did you mean ${nearest}?`
 }
 
-/** Returns the valid name with the fewest edits: at most four, and two in five letters. Undefined if none is that near. */
+/**
+ * Returns the valid name with the fewest edits: at most four, and two in five letters. Undefined if none is that near.
+ */
 export function nearestName(name: string, valid: Iterable<string>): string | undefined {
   let nearest: string | undefined
   let fewest = Math.min(4, Math.round(name.length * 0.4)) + 1

@@ -22,8 +22,8 @@ export interface ConvertedContent<Spec = unknown, Status = unknown> {
 }
 
 /**
- * The OpenAPI v3 schemas of an object's fields besides apiVersion, kind and metadata. Only built-in kinds have others than
- * `spec` and `status`.
+ * The OpenAPI v3 schemas of an object's fields besides apiVersion, kind and metadata. Only built-in kinds have others
+ * than `spec` and `status`.
  */
 export interface ContentSchema {
   readonly [field: string]: Schema | undefined
@@ -61,8 +61,8 @@ export interface VersionDeclaration<
   /** The columns of tables of this version. Default: those of the hub. */
   readonly printerColumns?: readonly PrinterColumn[]
   /**
-   * Converts an object of this version to the hub. `previous` is the stored object at the hub when a request changes it,
-   * so that what only the hub has can be kept. It is undefined when an object is created or read from the store.
+   * Converts an object of this version to the hub. `previous` is the stored object at the hub when a request changes
+   * it, so that what only the hub has can be kept. It is undefined when an object is created or read from the store.
    */
   toHub(old: ConvertibleOf<S>, context: { readonly previous: ConvertibleOf<Hub> | undefined }): ContentOf<Hub>
   /** Converts an object at the hub to this version. */
@@ -138,8 +138,8 @@ const versionKeys: KeysOf<VersionDeclaration & ModelVersion> = {
 const schemaKeys: KeysOf<VersionSchema> = { spec: true, status: true }
 
 /**
- * Compares API versions for sorting, in Kubernetes' order: general availability first, then beta and alpha, each from the
- * newest (v2, v1, v2beta1, v1beta2, v1beta1, v1alpha1). Other names follow, in alphabetical order.
+ * Compares API versions for sorting, in Kubernetes' order: general availability first, then beta and alpha, each from
+ * the newest (v2, v1, v2beta1, v1beta2, v1beta1, v1alpha1). Other names follow, in alphabetical order.
  */
 export function compareApiVersions(left: string, right: string): number {
   const a = rankOf(left)

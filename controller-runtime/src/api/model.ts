@@ -49,7 +49,10 @@ export interface ModelDeclaration<
   readonly plural: string
   readonly schema: S
   readonly subresources?: { readonly status?: boolean }
-  /** Fields for filtering and sorting lists, made by `singleValueIndex` or `multiValueIndex`, or taken from another model. */
+  /**
+   * Fields for filtering and sorting lists, made by `singleValueIndex` or `multiValueIndex`, or taken from another
+   * model.
+   */
   readonly indexes?: readonly (
     | IndexDeclaration<ObjectOfSchema<NoInfer<S>>>
     | IndexSpec<ObjectOfSchema<NoInfer<S>>>
@@ -64,13 +67,13 @@ export interface ModelDeclaration<
   /** `Namespaced`: each object is in a namespace, and names are unique within it. Default `Cluster`. */
   readonly scope?: ModelScope
   /**
-   * True for a kind with secrets, such as private keys. The group `setpoint:viewers` may not read its objects. The audit log
-   * has no bodies of its requests, and errors do not repeat its values. Default: false.
+   * True for a kind with secrets, such as private keys. The group `setpoint:viewers` may not read its objects. The
+   * audit log has no bodies of its requests, and errors do not repeat its values. Default: false.
    */
   readonly sensitive?: boolean
   /**
-   * True if fields that the schema does not declare are removed from objects, as in Kubernetes. Otherwise they are stored.
-   * Default: false.
+   * True if fields that the schema does not declare are removed from objects, as in Kubernetes. Otherwise they are
+   * stored. Default: false.
    */
   readonly prune?: boolean
   /** Further versions that are served. `version` and `schema` are the hub, which indexes and controllers see. */

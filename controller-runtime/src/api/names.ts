@@ -1,6 +1,6 @@
 /**
- * The rules for names, labels and annotations. Label values follow Kubernetes. Each check returns the problem as a clause,
- * or undefined.
+ * The rules for names, labels and annotations. Label values follow Kubernetes. Each check returns the problem as a
+ * clause, or undefined.
  */
 
 const dnsLabel = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/

@@ -44,8 +44,8 @@ export interface ObjectMeta {
   /** Server: always equal to `version`, for Kubernetes clients. */
   resourceVersion: string
   /**
-   * Server: 1 at creation, +1 for every change of the desired state and at the start of the deletion. The built-in kinds of
-   * Kubernetes have none.
+   * Server: 1 at creation, +1 for every change of the desired state and at the start of the deletion. The built-in
+   * kinds of Kubernetes have none.
    */
   generation?: number
   /** Server: RFC 3339 UTC with milliseconds. */

@@ -108,7 +108,9 @@ function referenceTo({ apiVersion, kind, metadata: { name, uid } }: DeepReadonly
   return { apiVersion, kind, name, uid }
 }
 
-/** As in controller-runtime: a reference has no namespace, so the owner is cluster-scoped or in that of the dependent. */
+/**
+ * As in controller-runtime: a reference has no namespace, so the owner is cluster-scoped or in that of the dependent.
+ */
 function refuseOtherNamespace({ kind, metadata }: DeepReadonly<ApiObject>, dependent: Dependent): void {
   const { namespace, name } = metadata
   if (namespace === undefined || namespace === dependent.metadata.namespace) return

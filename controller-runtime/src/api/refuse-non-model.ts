@@ -2,7 +2,8 @@ import { inspect } from 'node:util'
 import type { Model } from './model.ts'
 
 /**
- * Refuses what is no model, for callers whose arguments no compiler checks: a kind's name, or arguments in another order.
+ * Refuses what is no model, for callers whose arguments no compiler checks: a kind's name, or arguments in another
+ * order.
  * @throws TypeError
  */
 export function refuseNonModel(model: Partial<Pick<Model, 'plural'>> | undefined): void {

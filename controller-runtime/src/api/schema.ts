@@ -76,8 +76,8 @@ export type SchemaUse = 'read' | 'write' | 'plain'
 /**
  * The TypeScript type of the values that a schema describes; `unknown` if the schema does not say.
  *
- * A field that is neither `required` nor has a `default` is optional. `anyOf`, `oneOf` and `allOf` are ignored next to a
- * `type`, since they only narrow it.
+ * A field that is neither `required` nor has a `default` is optional. `anyOf`, `oneOf` and `allOf` are ignored next to
+ * a `type`, since they only narrow it.
  */
 export type FromSchema<S, Use extends SchemaUse = 'read'> = S extends { readonly nullable: true }
   ? FromNonNull<S, Use> | null

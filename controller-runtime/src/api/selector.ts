@@ -9,10 +9,10 @@ import { checkLabelKey, checkLabelValue } from './names.ts'
  *     fields   f=v  f==v  f!=v  f=(a,b)  f!=(a,b)  f in (a,b)  f notin (a,b)  f<v  f<=v  f>v  f>=v
  *
  * A comma joins terms by AND. In a field's value, a comma, bracket, `=`, `!` or backslash needs a backslash before it;
- * `<` and `>` may have one. A key ends at the first `<` or `>`. Labels compare as integers of 64 bits, as in Kubernetes, and
- * fields by code point. White space around keys, operators and values is ignored (`\ ` keeps it). As in Kubernetes, an
- * element of a label's list may be empty, and an empty term of a field selector is ignored. An invalid selector is rejected
- * with the term and the reason.
+ * `<` and `>` may have one. A key ends at the first `<` or `>`. Labels compare as integers of 64 bits, as in
+ * Kubernetes, and fields by code point. White space around keys, operators and values is ignored (`\ ` keeps it). As in
+ * Kubernetes, an element of a label's list may be empty, and an empty term of a field selector is ignored. An invalid
+ * selector is rejected with the term and the reason.
  */
 export interface Requirement {
   readonly key: string
@@ -271,7 +271,9 @@ function parseTerm(term: string, dialect: Dialect): Requirement {
   }
 }
 
-/** Returns the engine's own copy of a property key. Looking up a label by a slice of a URL takes several times as long. */
+/**
+ * Returns the engine's own copy of a property key. Looking up a label by a slice of a URL takes several times as long.
+ */
 function propertyKey(text: string): string {
   return Object.keys({ [text]: true })[0] ?? text
 }

@@ -1,8 +1,8 @@
 import { quote } from './echo.ts'
 
 /**
- * A revision of the store: a non-negative safe integer. Branded so that only `toRevision` and `parseRevision` create one,
- * and arithmetic on it does not compile.
+ * A revision of the store: a non-negative safe integer. Branded so that only `toRevision` and `parseRevision` create
+ * one, and arithmetic on it does not compile.
  */
 export type Revision = number & { readonly [revisionBrand]: true }
 declare const revisionBrand: unique symbol
@@ -35,7 +35,9 @@ export function isVersion(text: string): boolean {
   return /^\d{1,128}$/.test(text)
 }
 
-/** Compares two well-formed versions as integers of any length; returns a negative number, zero or a positive number. */
+/**
+ * Compares two well-formed versions as integers of any length; returns a negative number, zero or a positive number.
+ */
 export function compareVersions(left: string, right: string): number {
   const a = left.replace(/^0+(?=\d)/, '')
   const b = right.replace(/^0+(?=\d)/, '')

@@ -40,8 +40,8 @@ export interface HandlerLag {
  * Delivers changes to one handler, one at a time.
  *
  * Guarantees
- * - The handler sees states of each object in order, ending with the current one. While it is busy, several changes of an
- *   object are merged into one, so the backlog is bounded by the number of objects. A slow handler delays no other.
+ * - The handler sees states of each object in order, ending with the current one. While it is busy, several changes of
+ *   an object are merged into one, so the backlog is bounded by the number of objects. A slow handler delays no other.
  * - An object that was deleted and recreated is reported as deleted and added, never as updated.
  * - A synchronous handler sees every change as it happens, except while a large batch, such as the initial objects, is
  *   delivered in slices.

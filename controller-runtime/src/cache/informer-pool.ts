@@ -19,7 +19,8 @@ export interface InformerSelection<T extends ApiObject = ApiObject>
 export interface InformerLease<T extends ApiObject = ApiObject> {
   readonly informer: Informer<T>
   /**
-   * Gives up the handle; the last release stops the informer. Further calls have no effect. Remove your handlers before.
+   * Gives up the handle; the last release stops the informer. Further calls have no effect. Remove your handlers
+   * before.
    */
   release(): Promise<void>
 }
@@ -43,8 +44,9 @@ export function informerKey(
  * Shares informers: one for each model, selectors and transform in use.
  *
  * Guarantees
- * - Two leases of the same key share one informer, so one watch and one copy of the objects. The informer has the indexes
- *   of both declarations of the model. Only if two of them have the same name, but are not the same, it is not shared.
+ * - Two leases of the same key share one informer, so one watch and one copy of the objects. The informer has the
+ *   indexes of both declarations of the model. Only if two of them have the same name, but are not the same, it is not
+ *   shared.
  * - The last release stops the informer and closes its watch; a later lease starts a new one.
  */
 export class InformerPool {

@@ -66,8 +66,8 @@ export interface Lister<T extends ApiObject = ApiObject> {
   /** Returns all objects. @throws TypeError for an argument: the lister of `admit` has options, this one has none. */
   list(): readonly DeepReadonly<T>[]
   /**
-   * Returns the objects with the given value in an index: one of the model, a default one (such as `metadata.labels` with
-   * values `key=value`), or one added to this cache.
+   * Returns the objects with the given value in an index: one of the model, a default one (such as `metadata.labels`
+   * with values `key=value`), or one added to this cache.
    * @throws TypeError if there is no such index.
    */
   byIndex(index: string, value: string): readonly DeepReadonly<T>[]
@@ -105,7 +105,10 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   #resolveSynced: () => void = () => {}
   #rejectSynced: (reason: unknown) => void = () => {}
 
-  /** @throws TypeError for an unknown option, since a misspelled selector would select every object, and without a client or model. */
+  /**
+   * @throws TypeError for an unknown option, since a misspelled selector would select every object, and without a
+   * client or model.
+   */
   constructor(model: Model<T>, options: InformerOptions<T>) {
     refuseUnknownKeys(options, informerKeys, 'the options of the informer')
     const { client, labelSelector, fieldSelector } = options
@@ -179,8 +182,8 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   }
 
   /**
-   * Adds the missing indexes of another declaration of the kind. Returns false, and adds none, if another index has the name
-   * of one of them.
+   * Adds the missing indexes of another declaration of the kind. Returns false, and adds none, if another index has the
+   * name of one of them.
    */
   addIndexesOf({ indexes }: Pick<Model<T>, 'indexes'>): boolean {
     return this.#store.addIndexes(indexes)
@@ -220,8 +223,8 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   }
 
   /**
-   * Waits up to `timeoutMs` for `condition`, which is checked now and after each change and bookmark. Returns true if it
-   * held in time.
+   * Waits up to `timeoutMs` for `condition`, which is checked now and after each change and bookmark. Returns true if
+   * it held in time.
    * @throws the signal's reason when aborted.
    */
   async waitUntil(condition: () => boolean, timeoutMs: number, signal?: AbortSignal): Promise<boolean> {

@@ -3,13 +3,14 @@ import type { ApiObject } from '../api/object.ts'
 /** Reduces objects before an informer caches them. */
 export interface TransformOption<T extends ApiObject = ApiObject> {
   /**
-   * Removes parts that no reader needs, such as large annotations or the status. The object is frozen; return a new one:
+   * Removes parts that no reader needs, such as large annotations or the status. The object is frozen; return a new
+   * one:
    *
    *     ({ metadata: { annotations, ...metadata }, ...rest }) => ({ ...rest, metadata })
    *
-   * Name, namespace, uid and version must not change. If the transform throws or changes one of them, the error is logged and the
-   * object is cached unchanged. Write transformed objects with patches: an update would remove the missing parts from the
-   * server too.
+   * Name, namespace, uid and version must not change. If the transform throws or changes one of them, the error is
+   * logged and the object is cached unchanged. Write transformed objects with patches: an update would remove the
+   * missing parts from the server too.
    */
   // Method syntax for bivariance: an informer of a specific type is usable as an informer of any type.
   transform?(object: T): T

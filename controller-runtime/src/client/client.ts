@@ -17,7 +17,10 @@ export interface RequestOptions {
 
 /** How fresh a read must be. */
 export interface ReadOptions extends RequestOptions {
-  /** A state at least as new as this version; `'0'`: any state in the server's cache, as in Kubernetes. Default: the latest. */
+  /**
+   * A state at least as new as this version; `'0'`: any state in the server's cache, as in Kubernetes. Default: the
+   * latest.
+   */
   readonly resourceVersion?: string
 }
 
@@ -90,7 +93,10 @@ export interface DeleteOptions extends RequestOptions {
 export interface WatchOptions extends RequestOptions, SelectorOptions {
   /** Watches one object, which need not exist yet. */
   readonly name?: string
-  /** Sends every change after this version. Without it: ADDED for every object, then the BOOKMARK that ends the initial events. */
+  /**
+   * Sends every change after this version. Without it: ADDED for every object, then the BOOKMARK that ends the initial
+   * events.
+   */
   readonly version?: string
   readonly timeoutSeconds?: number
 }
@@ -132,8 +138,8 @@ export interface Client {
    */
   inNamespace(namespace: string): Client
   /**
-   * Returns a client that acts for the caller of a route: it may do what the caller may, and nothing else. `user` is the
-   * `user` of the request. When the handler's response has been sent, requests reject with ApiError Forbidden.
+   * Returns a client that acts for the caller of a route: it may do what the caller may, and nothing else. `user` is
+   * the `user` of the request. When the handler's response has been sent, requests reject with ApiError Forbidden.
    */
   as(user: UserInfo): Client
   /** @throws ApiError NotFound if the object does not exist. */
@@ -152,7 +158,10 @@ export interface Client {
   items<T extends ApiObject>(model: Model<T>, options?: ItemsOptions): AsyncIterable<T>
   /** @throws ApiError AlreadyExists, Invalid. */
   create<T extends ApiObject>(model: Model<T>, object: NewObjectOf<T>, options?: WriteOptions): Promise<T>
-  /** Replaces the object, except its status if the model has the status subresource. @throws ApiError Conflict, NotFound. */
+  /**
+   * Replaces the object, except its status if the model has the status subresource. @throws ApiError Conflict,
+   * NotFound.
+   */
   update<T extends ApiObject>(model: Model<T>, object: ReplacementOf<T>, options?: WriteOptions): Promise<T>
   /**
    * Changes parts of an object. If `target` is the object rather than its name, its uid is a precondition of a merge

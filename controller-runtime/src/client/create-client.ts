@@ -417,7 +417,9 @@ function withKind({ apiVersion, kind }: Model, object: object): object {
   return { apiVersion, kind, ...object }
 }
 
-/** @throws TypeError if a patch or an applied object has a status that the server ignores, because it is a subresource. */
+/**
+ * @throws TypeError if a patch or an applied object has a status that the server ignores, because it is a subresource.
+ */
 function refuseStatus({ kind, subresources }: Model, body: unknown, instead: string): void {
   if (!subresources.status || !isRecord(body) || body.status === undefined) return
   throw new TypeError(`the status of ${kind} is a subresource, and is ignored here: use ${instead}`)

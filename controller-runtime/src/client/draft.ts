@@ -10,8 +10,8 @@ import { partsOfKey } from './paths.ts'
 type WritableMeta = Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>
 
 /**
- * An object being changed: a copy of the stored one, or a new one with a name and, if its kind has one, an empty spec. Any
- * field of the spec may be missing, also required ones; the server validates the result.
+ * An object being changed: a copy of the stored one, or a new one with a name and, if its kind has one, an empty spec.
+ * Any field of the spec may be missing, also required ones; the server validates the result.
  */
 export type Draft<T extends ApiObject = ApiObject> = OwnFields<T> & {
   readonly apiVersion: string

@@ -1,6 +1,6 @@
 /**
- * Buffers the frames of one watch between its socket and its reader. Calls `onFull` at `limit` frames and `onEmpty` when
- * the reader has taken all of them, so that the socket can be paused meanwhile.
+ * Buffers the frames of one watch between its socket and its reader. Calls `onFull` at `limit` frames and `onEmpty`
+ * when the reader has taken all of them, so that the socket can be paused meanwhile.
  */
 export class FrameQueue {
   readonly #limit: number

@@ -27,8 +27,8 @@ export { type HttpTransportOptions, httpTransportDefaults } from './http-transpo
 /**
  * Sends requests over kept-alive HTTP connections, and opens watches over WebSocket.
  *
- * A connection that the server closed while it was idle fails at its next use. GET is then sent once more; other methods
- * reject with a TransportError, since their outcome is unknown.
+ * A connection that the server closed while it was idle fails at its next use. GET is then sent once more; other
+ * methods reject with a TransportError, since their outcome is unknown.
  */
 export class HttpTransport implements Transport {
   readonly #base: URL

@@ -26,8 +26,8 @@ export interface CallObserver {
 }
 
 /**
- * Returns a client that reports its calls to an observer, and ends all requests when `signal` is aborted, also those with a
- * signal of their own.
+ * Returns a client that reports its calls to an observer, and ends all requests when `signal` is aborted, also those
+ * with a signal of their own.
  *
  * @param fieldManager the manager of applies that name none
  * @param namespace that of `inner`, if it has one

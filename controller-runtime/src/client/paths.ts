@@ -4,8 +4,8 @@ import { type KeyParts, type ObjectKey, objectKey, splitObjectKey } from '../api
 import { refuseNonModel } from '../api/refuse-non-model.ts'
 
 /**
- * A call does not say which object it means, so that no request can be made of it. A class of its own, because a function that
- * fetches a token may throw a TypeError too, and that is worth another try.
+ * A call does not say which object it means, so that no request can be made of it. A class of its own, because a
+ * function that fetches a token may throw a TypeError too, and that is worth another try.
  */
 export class AddressError extends TypeError {}
 
@@ -26,7 +26,8 @@ export function collectionPath(model: NamedKind, namespace?: string): string {
 /**
  * The collection's path with the name.
  * @param key with the namespace, if it is another one than `namespace`
- * @throws AddressError for an empty name, which would address the collection, and without a namespace that the kind needs.
+ * @throws AddressError for an empty name, which would address the collection, and without a namespace that the kind
+ * needs.
  */
 export function objectPath(model: NamedKind, key: ObjectKey, namespace?: string): string {
   if (typeof key !== 'string' || key === '') throw new AddressError('the object name must not be empty')

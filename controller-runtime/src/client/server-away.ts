@@ -15,8 +15,8 @@ export function retryAfterMs(error: unknown): number | undefined {
 }
 
 /**
- * Returns log fields for an error: only its message if the server is away or busy, since a restart may cause thousands of
- * such lines; else the error with its stack.
+ * Returns log fields for an error: only its message if the server is away or busy, since a restart may cause thousands
+ * of such lines; else the error with its stack.
  */
 export function failureFields(error: unknown): { readonly err: unknown } | { readonly error: string } {
   return isServerAway(error) || isApiError(error, 'TooManyRequests')

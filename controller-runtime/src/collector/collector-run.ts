@@ -337,8 +337,8 @@ export class CollectorRun {
   }
 
   /**
-   * A silent kind must not block a deletion forever. After a foreground deletion its objects are collected once it is back.
-   * Those of an orphaning owner must not be, so a record is written before the owner goes.
+   * A silent kind must not block a deletion forever. After a foreground deletion its objects are collected once it is
+   * back. Those of an orphaning owner must not be, so a record is written before the owner goes.
    */
   async #remember(
     { apiVersion, kind, metadata: { namespace, name, uid } }: ApiObject,
@@ -402,8 +402,8 @@ export class CollectorRun {
   }
 
   /**
-   * Breaks circles of objects that wait for each other in foreground deletion: dependents of this one that wait for it no
-   * longer block it.
+   * Breaks circles of objects that wait for each other in foreground deletion: dependents of this one that wait for it
+   * no longer block it.
    */
   async #breakCircles(node: Node, signal: AbortSignal): Promise<void> {
     for (const dependent of this.#graph.circlesThrough(node)) {

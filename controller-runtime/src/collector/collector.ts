@@ -25,9 +25,10 @@ export interface CollectorOptions {
  *                                                        end    a waiting object: remove its finalizer
  *
  * Guarantees
- * - A dependent is deleted only if live reads show for each of its references that the owner does not exist, or waits for
- *   its dependents. Owners of a kind that is not served, not ready or not responding count as existing, unless the kind has
- *   reported their deletion before it went, as that of a deleted definition does. The graph, which may be stale, only says where to look.
+ * - A dependent is deleted only if live reads show for each of its references that the owner does not exist, or waits
+ *   for its dependents. Owners of a kind that is not served, not ready or not responding count as existing, unless the
+ *   kind has reported their deletion before it went, as that of a deleted definition does. The graph, which may be
+ *   stale, only says where to look.
  * - A deletion carries the uid and version of the dependent, so one that is adopted meanwhile stays.
  * - References to existing owners are removed only when a deletion with orphans completes.
  * - A deletion with orphans completes when no object of any responding kind references the owner, as of a version at or

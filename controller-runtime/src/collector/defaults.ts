@@ -6,8 +6,8 @@ export const collectorDefaults = Object.freeze({
   /** Longest back-off of failed work. */
   backoffMaxMs: 60_000,
   /**
-   * Failures because the server is away log a warning once the back-off reaches this, after about ten seconds. There may
-   * be thousands of dependents.
+   * Failures because the server is away log a warning once the back-off reaches this, after about ten seconds. There
+   * may be thousands of dependents.
    */
   awayDelayMs: 5_000,
   /** Timeout of one piece of work: twice the timeout of most HTTP clients. */

@@ -17,8 +17,8 @@ export const discoveredKindsDefaults = Object.freeze({
 })
 
 /**
- * A group name that can never exist. A starting server responds with 503 rather than 404 for unknown groups, so this tells
- * whether its list of groups is complete.
+ * A group name that can never exist. A starting server responds with 503 rather than 404 for unknown groups, so this
+ * tells whether its list of groups is complete.
  */
 const unservable = '/apis/-'
 

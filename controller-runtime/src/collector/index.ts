@@ -1,7 +1,7 @@
 /**
  * Garbage collection of dependents. A `Collector` follows the metadata of every kind of a `KindSource`, deletes objects
- * whose owners are gone, and completes deletions that wait for dependents. Only a live read of a kind that responds shows
- * that an owner is gone.
+ * whose owners are gone, and completes deletions that wait for dependents. Only a live read of a kind that responds
+ * shows that an owner is gone.
  */
 export { Collector, type CollectorOptions } from './collector.ts'
 export { type CollectorCounts, collectorDefaults } from './defaults.ts'

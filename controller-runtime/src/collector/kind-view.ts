@@ -69,7 +69,8 @@ export class KindView {
 
   /**
    * Catches up with the present version: a quiet kind gets a newer version only with its next bookmark, up to a minute
-   * later. A short watch returns one earlier; if it returns a change, the view's own watch will deliver it. Never rejects.
+   * later. A short watch returns one earlier; if it returns a change, the view's own watch will deliver it. Never
+   * rejects.
    */
   async catchUp(): Promise<void> {
     const { signal } = this.#stopping

@@ -4,8 +4,8 @@ import type { Client, WatchOptions, WatchStream } from '../client/client.ts'
 import type { WatchSource } from '../watch/watcher.ts'
 
 /**
- * Watches through a client and keeps only metadata, and of the initial objects only those that concern the collector, so
- * a million objects without owners need no memory.
+ * Watches through a client and keeps only metadata, and of the initial objects only those that concern the collector,
+ * so a million objects without owners need no memory.
  */
 export function metadataWatch(
   client: Pick<Client, 'watch'>,

@@ -16,8 +16,8 @@ export interface OrphanRecordSpec {
 }
 
 /**
- * The built-in kind for owners that were deleted with orphans while some kinds did not respond. An object is named by the
- * owner's uid.
+ * The built-in kind for owners that were deleted with orphans while some kinds did not respond. An object is named by
+ * the owner's uid.
  */
 export function orphanRecordModel(reservedDomain: string): Model<OrphanRecord> {
   return defineModel({

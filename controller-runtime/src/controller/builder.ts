@@ -48,7 +48,9 @@ export interface RetryOptions {
    * It does not apply to `finalize`, since the object could never be removed.
    */
   readonly maxAttempts?: number
-  /** Delay after the first failure in ms; each further failure doubles it. Default `workQueueDefaults.backoffBaseMs`. */
+  /**
+   * Delay after the first failure in ms; each further failure doubles it. Default `workQueueDefaults.backoffBaseMs`.
+   */
   readonly backoffBaseMs?: number
   /** Longest delay in ms. Default `workQueueDefaults.backoffMaxMs`. */
   readonly backoffMaxMs?: number
@@ -109,8 +111,8 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Sets the function that runs before an object is removed. `finalizer` has the form `<domain>/<name>` and must be unique
-   * to this controller. It is added before the first reconcile and removed once `finalize` has succeeded.
+   * Sets the function that runs before an object is removed. `finalizer` has the form `<domain>/<name>` and must be
+   * unique to this controller. It is added before the first reconcile and removed once `finalize` has succeeded.
    */
   finalize(finalizer: string, finalize: Finalize<T>): this {
     if (typeof finalizer !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(finalizer) || finalizer.length > 253) {
@@ -155,9 +157,10 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Reconciles the objects whose names `map` returns for an object of another kind that is added, changes or is deleted.
-   * For an update, both states are mapped; an update of only the status counts if the option `filter` asks for it, for
-   * example with `anyChange`. If `map` throws or rejects, the error is logged. `context.lister` reads other objects.
+   * Reconciles the objects whose names `map` returns for an object of another kind that is added, changes or is
+   * deleted. For an update, both states are mapped; an update of only the status counts if the option `filter` asks for
+   * it, for example with `anyChange`. If `map` throws or rejects, the error is logged. `context.lister` reads other
+   * objects.
    * @throws SelectorError if a selector is invalid; TypeError for an unknown option.
    */
   watches<D extends ApiObject>(model: Model<D>, map: MapToNames<D>, options: InputOptions<D> = {}): this {
@@ -180,8 +183,8 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Reconciles the objects whose names a source yields while the controller runs: see `Source`, and `every` for a timer.
-   * Names of missing objects are ignored.
+   * Reconciles the objects whose names a source yields while the controller runs: see `Source`, and `every` for a
+   * timer. Names of missing objects are ignored.
    */
   source(source: Source<T>): this {
     const given: unknown = source
@@ -211,7 +214,9 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
     return this
   }
 
-  /** Sets how many objects are reconciled concurrently; an integer from 1. One object is never reconciled twice at once. */
+  /**
+   * Sets how many objects are reconciled concurrently; an integer from 1. One object is never reconciled twice at once.
+   */
   concurrency(count: number): this {
     if (!Number.isSafeInteger(count) || count < 1) {
       throw new TypeError(`concurrency must be an integer from 1, is ${count}`)
@@ -221,8 +226,8 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Sets the timeout of a run in ms; Infinity for none. On timeout its signal is aborted, the run counts as failed, and its
-   * worker is freed. The object stays locked until the run settles.
+   * Sets the timeout of a run in ms; Infinity for none. On timeout its signal is aborted, the run counts as failed, and
+   * its worker is freed. The object stays locked until the run settles.
    */
   timeoutMs(ms: number): this {
     if (!isAboveZero(ms)) throw new TypeError(`timeoutMs must be a number above 0, is ${shownNumber(ms)}`)

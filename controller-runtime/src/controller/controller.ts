@@ -38,8 +38,8 @@ export interface ControllerOptions {
   /** Receives the controller's metrics from its start to its stop. */
   readonly metrics?: ControllerMetrics
   /**
-   * Throws if this process may no longer act as the leader. Called before each run and each of its writes. A run that it
-   * stops is requeued and not counted as a failure.
+   * Throws if this process may no longer act as the leader. Called before each run and each of its writes. A run that
+   * it stops is requeued and not counted as a failure.
    */
   readonly leadershipGuard?: () => void
   /** Returns a number in [0, 1), for the back-off of sources. Default `Math.random`. */
@@ -56,8 +56,8 @@ export interface ControllerOptions {
  *                                                  failure: back-off
  *
  * Guarantees
- * - An object is never in two runs at once. A run that exceeds its timeout frees its worker, but its object stays locked
- *   until the run settles.
+ * - An object is never in two runs at once. A run that exceeds its timeout frees its worker, but its object stays
+ *   locked until the run settles.
  * - Every event that passes the filter is followed by a run that sees it or a newer state.
  * - No run starts before all caches that the controller reads have synced.
  * - A run sees its object at least as new as the controller's own last write, and everything read through
@@ -162,8 +162,8 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Starts to reconcile once the attached informers have synced; after `standBy`, all objects again. Has no effect while
-   * the controller is running.
+   * Starts to reconcile once the attached informers have synced; after `standBy`, all objects again. Has no effect
+   * while the controller is running.
    * @throws Error if `attach` was not called.
    */
   start(): void {
@@ -191,8 +191,8 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Aborts all runs with `reason` and starts none until `start` is called again. A run that ignores its signal keeps its
-   * object locked, even after the next start.
+   * Aborts all runs with `reason` and starts none until `start` is called again. A run that ignores its signal keeps
+   * its object locked, even after the next start.
    */
   standBy(reason: Error): void {
     if (this.#endPeriod(reason)) {
@@ -204,8 +204,8 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Takes no new work, lets runs finish for up to `drainTimeoutMs`, then aborts them. Resolves when all runs have ended,
-   * or have ignored the abort for `abortGraceMs`. Further calls return the same promise.
+   * Takes no new work, lets runs finish for up to `drainTimeoutMs`, then aborts them. Resolves when all runs have
+   * ended, or have ignored the abort for `abortGraceMs`. Further calls return the same promise.
    */
   stop(drainTimeoutMs: number): Promise<void> {
     this.#stopped ??= this.#drain(drainTimeoutMs)
@@ -430,7 +430,8 @@ export class Controller<T extends ApiObject = ApiObject> {
           this.#warnOfPendingCalls(run, 'returned')
           return { kind: 'done', requeueAfterMs: requeueAfterMsOf(result) }
         } catch (error) {
-          // A promise that was taken for its value fails like this. Other errors may leave calls of a Promise.all behind.
+          // A promise that was taken for its value fails like this. Other errors may leave calls of a Promise.all
+          // behind.
           if (error instanceof TypeError) this.#warnOfPendingCalls(run, 'failed')
           throw error
         } finally {

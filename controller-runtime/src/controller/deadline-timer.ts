@@ -7,8 +7,8 @@ export interface Timed {
 }
 
 /**
- * Calls back for each element that takes longer than `timeoutMs`. All have the same timeout, so one timer for the oldest
- * is enough, where 50,000 runs per second would each need their own.
+ * Calls back for each element that takes longer than `timeoutMs`. All have the same timeout, so one timer for the
+ * oldest is enough, where 50,000 runs per second would each need their own.
  */
 export class DeadlineTimer<E extends Timed> {
   readonly #clock: Clock

@@ -63,8 +63,8 @@ export async function addFinalizer<T extends ApiObject>(
 }
 
 /**
- * Removes this finalizer from this object. A patch that fails because of other writers is rebuilt from the stored object.
- * Does nothing if the object or the finalizer no longer exists.
+ * Removes this finalizer from this object. A patch that fails because of other writers is rebuilt from the stored
+ * object. Does nothing if the object or the finalizer no longer exists.
  * @throws ApiError after `attempts` refused patches; any other error at once.
  */
 export async function removeFinalizer<T extends ApiObject>(

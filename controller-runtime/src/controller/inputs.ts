@@ -15,22 +15,24 @@ export interface InformerSource {
 }
 
 /**
- * Names of objects of the controller's own model. If that is namespaced: keys `<namespace>/<name>`, or names in the namespace
- * of the mapped object.
+ * Names of objects of the controller's own model. If that is namespaced: keys `<namespace>/<name>`, or names in the
+ * namespace of the mapped object.
  */
 export type MappedNames = string | Iterable<string> | undefined
 
 /** What a mapping function receives besides the object. */
 export interface MapContext {
   /**
-   * Returns a cache as `ReconcileContext.lister` does. It resolves at once: the controller's own writes may be missing, and
-   * their events follow. Use an index rather than searching all objects for each event.
+   * Returns a cache as `ReconcileContext.lister` does. It resolves at once: the controller's own writes may be missing,
+   * and their events follow. Use an index rather than searching all objects for each event.
    * @throws TypeError for a kind that the controller does not read.
    */
   lister<T extends ApiObject>(model: Model<T>): Promise<Lister<T>>
 }
 
-/** Maps an object of another kind to names of objects of the controller's model. It reads other objects through listers. */
+/**
+ * Maps an object of another kind to names of objects of the controller's model. It reads other objects through listers.
+ */
 export type MapToNames<T extends ApiObject> = (
   object: DeepReadonly<T>,
   context: MapContext,

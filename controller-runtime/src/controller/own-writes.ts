@@ -33,8 +33,8 @@ export type CaughtUp = 'already' | 'waited' | 'timedOut'
 
 /**
  * The writes of a controller that one of its caches does not show yet, so that it never reads state older than its own
- * last write. As in KEP-5647 and java-operator-sdk. As in controller-runtime's design, the reader waits, not the writer,
- * and only for earlier writes, so writers cannot starve it. It relies on comparable versions.
+ * last write. As in KEP-5647 and java-operator-sdk. As in controller-runtime's design, the reader waits, not the
+ * writer, and only for earlier writes, so writers cannot starve it. It relies on comparable versions.
  */
 export class OwnWrites<T extends ApiObject = ApiObject> implements CallObserver {
   readonly #informer: Informer<T>

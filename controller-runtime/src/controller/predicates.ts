@@ -11,8 +11,8 @@ export type UpdatePredicate<T extends ApiObject = ApiObject> = (
 ) => boolean
 
 /**
- * Decides which events trigger a reconcile. Events without a method pass; `and`, `or` and `not` ignore missing methods. If
- * a method throws, the event passes.
+ * Decides which events trigger a reconcile. Events without a method pass; `and`, `or` and `not` ignore missing methods.
+ * If a method throws, the event passes.
  */
 export interface Predicate<T extends ApiObject = ApiObject> {
   // Methods for bivariance: a predicate over any object is usable for a specific type.

@@ -13,8 +13,8 @@ import type { RandomSource } from '../random.ts'
 /** What a reconciler or finalizer gets besides the object. */
 export interface ReconcileContext {
   /**
-   * Acts as the controller's plugin. Later runs for that object, and every `lister` requested later, see its writes: they
-   * wait for the cache.
+   * Acts as the controller's plugin. Later runs for that object, and every `lister` requested later, see its writes:
+   * they wait for the cache.
    */
   readonly client: Client
   /** Aborted when the run exceeds the controller's `timeoutMs`, and at shutdown after the drain timeout. */
@@ -33,8 +33,8 @@ export interface ReconcileContext {
   readonly reconcileId: string
   /**
    * Returns the cache of the controller's model, or of one that it owns, watches or reads; if that was declared with
-   * several selectors, the first. It waits until the cache shows all writes of this controller so far, so after a write,
-   * request it again.
+   * several selectors, the first. It waits until the cache shows all writes of this controller so far, so after a
+   * write, request it again.
    * @throws TypeError for any other model; StaleCacheError if the cache does not show the writes in time. Do not catch
    *   it: it requeues the run.
    */
@@ -66,7 +66,9 @@ export function requeueAfterMsOf(result: unknown): number | undefined {
   return ms
 }
 
-/** @throws TypeError if a finalizer returned anything: the finalizer is removed once it resolves, whatever its result. */
+/**
+ * @throws TypeError if a finalizer returned anything: the finalizer is removed once it resolves, whatever its result.
+ */
 export function refuseFinalizeResult(result: unknown): void {
   if (result === undefined || result === null) return
   throw new TypeError(

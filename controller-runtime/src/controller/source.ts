@@ -33,9 +33,9 @@ export interface SourceContext<T extends ApiObject = ApiObject> {
 }
 
 /**
- * Yields names of objects to reconcile, or `<namespace>/<name>` for a namespaced kind, from outside the API: a timer, a queue,
- * a stream of another system. A function is called again with back-off when its iterable fails or ends; a plain iterable is
- * read once.
+ * Yields names of objects to reconcile, or `<namespace>/<name>` for a namespaced kind, from outside the API: a timer, a
+ * queue, a stream of another system. A function is called again with back-off when its iterable fails or ends; a plain
+ * iterable is read once.
  */
 export type Source<T extends ApiObject = ApiObject> =
   | AsyncIterable<SourceItem>

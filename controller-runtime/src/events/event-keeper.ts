@@ -33,8 +33,8 @@ export interface EventKeeperOptions {
 type CachedEvent = DeepReadonly<Event>
 
 /**
- * Deletes events that are too old, too many for one object, or too many in total: the oldest first. It runs every minute,
- * and at once if there are too many in total. An event that is repeated meanwhile stays.
+ * Deletes events that are too old, too many for one object, or too many in total: the oldest first. It runs every
+ * minute, and at once if there are too many in total. An event that is repeated meanwhile stays.
  */
 export class EventKeeper implements Runnable {
   readonly name = 'event-keeper'

@@ -63,13 +63,13 @@ interface Entry {
  * Writes events in the background.
  *
  * Guarantees
- * - `record` returns at once and never throws. It logs and drops an invalid event. Events are also dropped if the server
- *   refuses them or is away for too long, or if too many distinct ones are pending.
+ * - `record` returns at once and never throws. It logs and drops an invalid event. Events are also dropped if the
+ *   server refuses them or is away for too long, or if too many distinct ones are pending.
  * - Repetitions are one object with a count, written at most every ten seconds.
  *
  * Caveats
- * - A write without a response is repeated, so a count may be too high. It restarts at 1 once the server has deleted the
- *   event.
+ * - A write without a response is repeated, so a count may be too high. It restarts at 1 once the server has deleted
+ *   the event.
  */
 export class EventRecorder {
   readonly #client: Client

@@ -1,6 +1,6 @@
 /**
- * Kinds of Kubernetes that the server has built in, for plugins and clients. Each is a model and the type of its objects,
- * under one name. The server adds rules and table columns of its own.
+ * Kinds of Kubernetes that the server has built in, for plugins and clients. Each is a model and the type of its
+ * objects, under one name. The server adds rules and table columns of its own.
  */
 export { ConfigMap } from './config-map.ts'
 export { Event } from './event.ts'

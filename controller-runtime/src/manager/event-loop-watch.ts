@@ -13,8 +13,8 @@ export interface EventLoopDelayMeter {
 const resolutionMs = 50
 
 /**
- * Measures with Node's histogram, which samples when the loop gets to it. A delay that ends during a reset would be lost,
- * so each histogram is kept for one more call.
+ * Measures with Node's histogram, which samples when the loop gets to it. A delay that ends during a reset would be
+ * lost, so each histogram is kept for one more call.
  */
 export function measureEventLoopDelay(): EventLoopDelayMeter {
   const begin = () => {

@@ -22,11 +22,13 @@ export interface LeaderElectionOptions {
   /** Name of the `Lease` object; candidates for the same work use the same name. */
   readonly lease: string
   /**
-   * Unique identity of this candidate, different after a restart. Default: host name, a UUID and, if the system tells, the
-   * process, so that others on the same machine can see that it has ended.
+   * Unique identity of this candidate, different after a restart. Default: host name, a UUID and, if the system tells,
+   * the process, so that others on the same machine can see that it has ended.
    */
   readonly identity?: string
-  /** In whole seconds; longer than the renew deadline. Default, as for the next three: that of `leaderElectionDefaults`. */
+  /**
+   * In whole seconds; longer than the renew deadline. Default, as for the next three: that of `leaderElectionDefaults`.
+   */
   readonly leaseDurationMs?: number
   /** Longer than the retry period times `jitterFactor`. */
   readonly renewDeadlineMs?: number

@@ -23,8 +23,8 @@ interface LeaderElectorOptions {
   /** Leadership was acquired: start the work. */
   onStarted(): void
   /**
-   * Leadership was lost: stop the work at once. Called synchronously. The returned promise settles when all work that must
-   * not be started twice has ended; the elector makes no new attempt before.
+   * Leadership was lost: stop the work at once. Called synchronously. The returned promise settles when all work that
+   * must not be started twice has ended; the elector makes no new attempt before.
    */
   onLost(reason: LeadershipLostError): Promise<void>
 }
@@ -160,8 +160,8 @@ export class LeaderElector {
   }
 
   /**
-   * Stops renewing. With `release`, which requires that all work has ended, others can acquire the lease at once; else it
-   * expires. Takes at most `releaseTimeoutMs`; never rejects.
+   * Stops renewing. With `release`, which requires that all work has ended, others can acquire the lease at once; else
+   * it expires. Takes at most `releaseTimeoutMs`; never rejects.
    */
   async end({ release }: { readonly release: boolean }): Promise<void> {
     this.withdraw()
@@ -262,7 +262,10 @@ export class LeaderElector {
     }
   }
 
-  /** Makes one attempt of at most half a renew deadline, so that a dead connection does not cost the lease. Never rejects. */
+  /**
+   * Makes one attempt of at most half a renew deadline, so that a dead connection does not cost the lease. Never
+   * rejects.
+   */
   async #try(): Promise<ClaimOutcome | 'failed'> {
     this.#attemptedAt = this.#clock.monotonic()
     this.#freed = false

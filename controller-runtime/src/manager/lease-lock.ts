@@ -88,7 +88,8 @@ export class LeaseLock {
   }
 
   /**
-   * Releases the lease if we hold it, so that others need not wait. Call it only when all work that it protects has ended.
+   * Releases the lease if we hold it, so that others need not wait. Call it only when all work that it protects has
+   * ended.
    * @throws ApiError, TransportError, the signal's reason.
    */
   async release(signal: AbortSignal): Promise<void> {

@@ -38,7 +38,9 @@ export function releaseOf(lease: Lease, nowMs: number): LeaseSpec {
   return { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now }
 }
 
-/** In microseconds, as Kubernetes writes it. Always differs from the previous time, since an unchanged write is a no-op. */
+/**
+ * In microseconds, as Kubernetes writes it. Always differs from the previous time, since an unchanged write is a no-op.
+ */
 function timeAfter(previous: string | undefined, nowMs: number): string {
   const now = microTime(nowMs)
   return now === previous ? microTime(nowMs + 1) : now

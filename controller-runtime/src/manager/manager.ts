@@ -80,7 +80,8 @@ export interface Leadership {
 }
 
 /**
- * @throws TypeError without a transport or a client, and for an unknown option; TypeError, RangeError for invalid leader
+ * @throws TypeError without a transport or a client, and for an unknown option; TypeError, RangeError for invalid
+ * leader
  *   election options.
  */
 export function createManager(options: ManagerOptions): Manager {
@@ -183,8 +184,8 @@ export class Manager {
   }
 
   /**
-   * Returns the shared informer of a model, which runs until the manager stops. It starts with the manager, or at once if
-   * the manager is running.
+   * Returns the shared informer of a model, which runs until the manager stops. It starts with the manager, or at once
+   * if the manager is running.
    */
   informer<T extends ApiObject>(model: Model<T>): Informer<T> {
     if (this.#stopped !== undefined) throw new Error('the manager is stopped')
@@ -248,8 +249,9 @@ export class Manager {
   }
 
   /**
-   * Stops one controller as `stop` does, and its informers unless others use them; or aborts a runnable and waits until it
-   * has ended, for `drainTimeoutMs` at most. Does nothing unless this very one was added: at a reload, another has its name.
+   * Stops one controller as `stop` does, and its informers unless others use them; or aborts a runnable and waits until
+   * it has ended, for `drainTimeoutMs` at most. Does nothing unless this very one was added: at a reload, another has
+   * its name.
    */
   async remove<T extends ApiObject>(removed: Controller<T> | Runnable): Promise<void> {
     if (removed instanceof Controller) await this.#removeController(removed)
@@ -317,8 +319,9 @@ export class Manager {
   }
 
   /**
-   * Stops: takes no new work, lets runs finish for up to `drainTimeoutMs`, then aborts them; with `force`, also in a later
-   * call, at once. Resolves when done; further calls return the same promise. A stopped manager cannot be restarted.
+   * Stops: takes no new work, lets runs finish for up to `drainTimeoutMs`, then aborts them; with `force`, also in a
+   * later call, at once. Resolves when done; further calls return the same promise. A stopped manager cannot be
+   * restarted.
    */
   stop({ force = false }: { readonly force?: boolean } = {}): Promise<void> {
     if (force) this.#forced.abort()
@@ -379,7 +382,10 @@ export class Manager {
     for (const host of this.#runnables) if (host.needsLeader) host.start()
   }
 
-  /** Stops everything that needs the leader, at once. Resolves when all runnables have ended; runs keep their objects locked. */
+  /**
+   * Stops everything that needs the leader, at once. Resolves when all runnables have ended; runs keep their objects
+   * locked.
+   */
   async #standBy(reason: Error): Promise<void> {
     this.#working = false
     for (const controller of this.#controllers) controller.standBy(reason)

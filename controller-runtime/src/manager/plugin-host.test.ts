@@ -36,7 +36,9 @@ class Endpoint {
 }
 Get('/greeting')(Endpoint.prototype, 'greet')
 
-/** What TypeScript generates for a class with `@ApiVersion`, `@Get` and `@Post`; the test runner supports no decorators. */
+/**
+ * What TypeScript generates for a class with `@ApiVersion`, `@Get` and `@Post`; the test runner supports no decorators.
+ */
 const initializers: ((this: unknown) => void)[] = []
 class Decorated {
   constructor() {

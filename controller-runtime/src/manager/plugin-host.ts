@@ -38,8 +38,8 @@ export interface PluginHostOptions {
   /** Runs the plugin's controllers and runnables once `setup` has succeeded. Without it they do not run. */
   readonly manager?: Manager
   /**
-   * Provides leadership guard and metrics of controllers and runnables that are added to a manager later. The guard does not
-   * apply to routes. Default: `manager`.
+   * Provides leadership guard and metrics of controllers and runnables that are added to a manager later. The guard
+   * does not apply to routes. Default: `manager`.
    */
   readonly builtFor?: Pick<Manager, 'leadershipGuard' | 'metrics'>
   /** Registry for the metrics that the plugin declares. Default: that of the manager. */

@@ -28,7 +28,10 @@ type Registering = Pick<
   'controller' | 'runnable' | 'schedule' | 'metrics' | 'action' | 'routes' | 'pages' | 'console'
 >
 
-/** Collects what a plugin registers during its `setup`. Its functions do not use `this`, so that `setup` can destructure them. */
+/**
+ * Collects what a plugin registers during its `setup`. Its functions do not use `this`, so that `setup` can destructure
+ * them.
+ */
 export class PluginRegistrations implements Registering {
   readonly controllers: Controller[] = []
   readonly actions: PluginAction[] = []

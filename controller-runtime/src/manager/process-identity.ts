@@ -3,9 +3,9 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 
 /**
- * Returns a unique identity of this process: `<host name>_<UUID>`, and on Linux also
- * `_<boot id>.<pid namespace>.<pid>.<start time>`. With it another process on the same machine can tell whether this one
- * has ended, and take over its lease without waiting for it to expire.
+ * Returns a unique identity of this process: `<host name>_<UUID>`, and on Linux also `_<boot id>.<pid
+ * namespace>.<pid>.<start time>`. With it another process on the same machine can tell whether this one has ended, and
+ * take over its lease without waiting for it to expire.
  */
 export function identityOfThisProcess(): string {
   const place = placeOf(process.pid)
@@ -13,8 +13,8 @@ export function identityOfThisProcess(): string {
 }
 
 /**
- * Returns true if the process of this identity is known to have ended: it ran on this machine since the last boot, in our
- * pid namespace. Returns false if unknown.
+ * Returns true if the process of this identity is known to have ended: it ran on this machine since the last boot, in
+ * our pid namespace. Returns false if unknown.
  */
 export function hasEnded(identity: string): boolean {
   const [, boot, namespace, pidText = ''] = /_([0-9a-f-]{36})\.(\d+)\.(\d+)\.\d+$/.exec(identity) ?? []

@@ -5,8 +5,8 @@ import { Lease } from '../kinds/lease.ts'
 import { microTime } from './lease.ts'
 
 /**
- * Ms by which the clocks of two processes may differ. A record further in the future comes from a wrong clock; it must not
- * stop the schedule until then.
+ * Ms by which the clocks of two processes may differ. A record further in the future comes from a wrong clock; it must
+ * not stop the schedule until then.
  */
 const clockToleranceMs = 60_000
 

@@ -14,9 +14,9 @@ const accepted =
   "an interval such as '30s', '5m' or '2h', or a cron expression of five fields such as '0 3 * * *'"
 
 /**
- * Reads an interval or a cron expression. Both are in UTC and depend on the clock only, not on the start of the process:
- * an interval is due at its multiples since 1970, so '5m' at minutes 0, 5, 10 and so on. Every process computes the
- * same times.
+ * Reads an interval or a cron expression. Both are in UTC and depend on the clock only, not on the start of the
+ * process: an interval is due at its multiples since 1970, so '5m' at minutes 0, 5, 10 and so on. Every process
+ * computes the same times.
  * @throws TypeError that quotes the expression and says what is wrong
  */
 export function readTimetable(expression: unknown): Timetable {

@@ -45,8 +45,8 @@ interface HistogramValue {
 }
 
 /**
- * A histogram that reads its observations at each scrape. prom-client hashes the labels of each observation, which costs
- * more than all other bookkeeping of a reconcile.
+ * A histogram that reads its observations at each scrape. prom-client hashes the labels of each observation, which
+ * costs more than all other bookkeeping of a reconcile.
  */
 export class ObservedHistogram<L extends string> extends Histogram<L> {
   readonly #observations: () => Iterable<

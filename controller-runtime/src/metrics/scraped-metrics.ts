@@ -6,8 +6,8 @@ type Sample<L extends readonly string[]> = readonly [value: number, ...labels: {
 type Samples<L extends readonly string[]> = Iterable<Sample<L>> | Promise<Iterable<Sample<L>>>
 
 /**
- * Registers metrics whose samples are read at each scrape, so that what they count are plain numbers. Samples with equal
- * labels are added up.
+ * Registers metrics whose samples are read at each scrape, so that what they count are plain numbers. Samples with
+ * equal labels are added up.
  */
 export class ScrapedMetrics {
   readonly #registry: Registry

@@ -9,8 +9,8 @@ export interface PagesOptions {
   /** The folder of the files, absolute: `new URL('../pages/', import.meta.url)`. */
   readonly folder: URL | string
   /**
-   * The page for every path below that is no file, so that the page itself reads the path. By default such paths respond
-   * with 404. Paths of a folder that exists, such as `assets/`, always do.
+   * The page for every path below that is no file, so that the page itself reads the path. By default such paths
+   * respond with 404. Paths of a folder that exists, such as `assets/`, always do.
    */
   readonly fallback?: string
 }

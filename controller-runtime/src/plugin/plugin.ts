@@ -29,8 +29,8 @@ export interface PluginDeclaration<S extends SettingsSchema = SettingsSchema> {
   /** What the plugin needs besides its own kinds. It has no effect until the operator grants it. */
   readonly permissions?: readonly PluginPermission[]
   /**
-   * Whether a server waits for the plugin before it is ready. `awaited`, the default: until the plugin has started or failed.
-   * `deferred`: it does not wait, and the plugin's kinds respond with 503 until the plugin has started.
+   * Whether a server waits for the plugin before it is ready. `awaited`, the default: until the plugin has started or
+   * failed. `deferred`: it does not wait, and the plugin's kinds respond with 503 until the plugin has started.
    */
   readonly readiness?: 'awaited' | 'deferred'
   /**
@@ -72,13 +72,13 @@ export interface PluginContext<Settings = Readonly<Record<string, unknown>>> {
   /** Registers a controller for a model; `build` configures it. */
   controller<T extends ApiObject>(model: Model<T>, build: (controller: ControllerBuilder<T>) => void): void
   /**
-   * Runs a function besides the controllers, from their start to their stop. It runs until its signal is aborted or its work
-   * is done; if it throws, it is restarted with back-off. Names are unique among runnables and schedules.
+   * Runs a function besides the controllers, from their start to their stop. It runs until its signal is aborted or its
+   * work is done; if it throws, it is restarted with back-off. Names are unique among runnables and schedules.
    */
   runnable(name: string, run: PluginRun, options?: PluginRunnableOptions): void
   /**
-   * Runs a function on the leader, at every multiple of an interval (`30s`, `5m`, `2h`) or at the times of a cron expression
-   * of five fields, in UTC. Runs never overlap; missed ones are made up for by one run.
+   * Runs a function on the leader, at every multiple of an interval (`30s`, `5m`, `2h`) or at the times of a cron
+   * expression of five fields, in UTC. Runs never overlap; missed ones are made up for by one run.
    */
   schedule(name: string, expression: string, run: PluginRun): void
   /** Metrics of the plugin, in `/metrics` of this process until the plugin stops. */
@@ -98,11 +98,14 @@ export interface PluginContext<Settings = Readonly<Record<string, unknown>>> {
   >(model: Model<T>, name: string, action: ServedAction<T, I, O>): void
   /** Serves routes under `/apis/<group>/<version>`. `groupVersion` is `<group>/<version>`. */
   routes(groupVersion: string, build: (routes: RouteBuilder) => void): void
-  /** Serves the methods of a class decorated with `ApiVersion`. Without the decorator the class is ignored with a warning. */
+  /**
+   * Serves the methods of a class decorated with `ApiVersion`. Without the decorator the class is ignored with a
+   * warning.
+   */
   routes(endpoint: new () => object): void
   /**
-   * Serves the files of a folder below a path of the server, such as `/reports`, to everyone, also without credentials. What a
-   * page shows comes from the API, with the rights of the person in front of it.
+   * Serves the files of a folder below a path of the server, such as `/reports`, to everyone, also without credentials.
+   * What a page shows comes from the API, with the rights of the person in front of it.
    */
   pages(path: string, options: PagesOptions): void
   /**
@@ -116,7 +119,8 @@ const marker = Symbol.for('setpoint.dev/plugin')
 
 /**
  * Defines a plugin, to be exported by default.
- * @throws TypeError for an unknown key, an invalid name, settings or readiness, or a model that was not made by `defineModel`
+ * @throws TypeError for an unknown key, an invalid name, settings or readiness, or a model that was not made by
+ * `defineModel`
  *   or is a kind that every server has, such as `Secret`.
  */
 export function definePlugin<const S extends SettingsSchema>(declaration: PluginDeclaration<S>): Plugin {

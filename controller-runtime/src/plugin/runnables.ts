@@ -23,8 +23,8 @@ export type PluginRun = (context: PluginRunContext) => Promise<void> | void
 /** Options of `plugin.runnable`. */
 export interface PluginRunnableOptions {
   /**
-   * Default true, as in controller-runtime: of all processes with the plugin's controllers, only the leader runs it. False:
-   * every such process does.
+   * Default true, as in controller-runtime: of all processes with the plugin's controllers, only the leader runs it.
+   * False: every such process does.
    */
   readonly leaderElected?: boolean
 }

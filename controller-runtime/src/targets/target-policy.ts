@@ -17,8 +17,8 @@ export class TargetDeniedError extends Error {
  * An IPv4 address is also recognized inside an IPv6 address: a mapped one (`::ffff:0:0/96`), and one behind NAT64
  * (`64:ff9b::/96`), which networks without IPv4 use for all IPv4 targets.
  *
- * Caveats: the policy does not see where a redirect, a proxy or a tunnel leads. `node:http` follows no redirects; resolve the
- * target of each one that you follow.
+ * Caveats: the policy does not see where a redirect, a proxy or a tunnel leads. `node:http` follows no redirects;
+ * resolve the target of each one that you follow.
  */
 export class TargetPolicy {
   readonly #allowedHosts: readonly string[]
@@ -33,11 +33,11 @@ export class TargetPolicy {
   }
 
   /**
-   * Resolves a host and checks all of its addresses. Returns the `lookup` of a request to the host. It returns the addresses
-   * that were checked, so that a name which resolves to another address a moment later has no effect.
+   * Resolves a host and checks all of its addresses. Returns the `lookup` of a request to the host. It returns the
+   * addresses that were checked, so that a name which resolves to another address a moment later has no effect.
    * @param hostname of a `URL`: a name, or an IPv6 address in brackets, or an IPv4 address
-   * @throws TargetDeniedError if the host is not allowed, or one of its addresses is denied; the error of the resolver; the
-   * signal's reason
+   * @throws TargetDeniedError if the host is not allowed, or one of its addresses is denied; the error of the resolver;
+   * the signal's reason
    */
   async resolve(hostname: string, signal?: AbortSignal): Promise<LookupFunction> {
     const host = hostname

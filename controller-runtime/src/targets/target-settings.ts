@@ -23,7 +23,8 @@ const deniedNetworks: readonly string[] = Object.freeze([
   '224.0.0.0/4',
   'ff00::/8',
   '255.255.255.255/32',
-  // IPv6 addresses that contain an IPv4 address: compatible ones with :: and ::1, translated ones, NAT64 of a site, Teredo, 6to4.
+  // IPv6 addresses that contain an IPv4 address: compatible ones with :: and ::1, translated ones, NAT64 of a site,
+  // Teredo, 6to4.
   '::/96',
   '::ffff:0:0:0/96',
   '64:ff9b:1::/48',

@@ -40,8 +40,8 @@ export interface OpenedTestServer {
 }
 
 /**
- * `openTestServer` of `@setpoint/apiserver/testing`. The SDK imports it at run time only, since the server depends on the
- * SDK.
+ * `openTestServer` of `@setpoint/apiserver/testing`. The SDK imports it at run time only, since the server depends on
+ * the SDK.
  */
 export type OpenTestServer = (options: OpenTestServerOptions) => Promise<OpenedTestServer>
 

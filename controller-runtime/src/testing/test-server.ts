@@ -51,7 +51,8 @@ const etcdKeys: KeysOf<EtcdOfTest> = { endpoints: true, prefix: true }
  * A real server in this process, made of the modules of `@setpoint/apiserver` and its own store. Validation, versions,
  * finalizers, unique indexes, selectors and watches behave as in production.
  *
- * It does not have: objects of the kind `Plugin`, the YAML resources that plugins ship, and the migration of stored objects to another version.
+ * It does not have: objects of the kind `Plugin`, the YAML resources that plugins ship, and the migration of stored
+ * objects to another version.
  */
 export interface TestServer extends AsyncDisposable {
   /** An in-process client with all permissions. */
@@ -63,7 +64,8 @@ export interface TestServer extends AsyncDisposable {
   /** Returns a transport over HTTP and WebSocket, as another process would use. Calls `listen`. */
   httpTransport(): Promise<HttpTransport>
   /**
-   * Returns a manager, over `transport` by default. The test adds controllers and starts it; it is stopped with the server.
+   * Returns a manager, over `transport` by default. The test adds controllers and starts it; it is stopped with the
+   * server.
    */
   manager(options?: ManagerOptions): Manager
   /** Runs the controllers of a plugin, as `setpoint serve --role controllers` does. Stopped with the server. */
@@ -87,8 +89,10 @@ export class TestServerMissingError extends Error {
  *     await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
  *
  * @throws TestServerMissingError if `@setpoint/apiserver` is installed neither with the SDK nor in the current project.
- * @throws TypeError for an unknown option, for settings of a plugin that is not among `plugins`, and for models that every server has, such as `Secret`.
- * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice; for invalid settings, and
+ * @throws TypeError for an unknown option, for settings of a plugin that is not among `plugins`, and for models that
+ * every server has, such as `Secret`.
+ * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice; for invalid settings,
+ * and
  *   as the `setup` of a plugin.
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {

@@ -25,8 +25,8 @@ export const until = Object.freeze({
   },
 
   /**
-   * `status.conditions` has the type with that status. A condition with an older `observedGeneration` does not count, as
-   * in `kubectl wait`.
+   * `status.conditions` has the type with that status. A condition with an older `observedGeneration` does not count,
+   * as in `kubectl wait`.
    */
   condition(type: string, status: 'True' | 'False' | 'Unknown' = 'True'): ObjectCondition {
     return <T extends ApiObject>(object: T | undefined): object is T =>

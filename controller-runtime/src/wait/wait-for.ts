@@ -89,7 +89,10 @@ export async function waitFor<T extends ApiObject>(
   }
 }
 
-/** @throws TypeError for a condition that was not called, such as `until.deleted`: the function that it returns is true for every object */
+/**
+ * @throws TypeError for a condition that was not called, such as `until.deleted`: the function that it returns is true
+ * for every object
+ */
 function holds<T extends ApiObject>(condition: WaitCondition<T>, object: T | undefined): boolean {
   const result: unknown = condition(object)
   if (typeof result === 'function')

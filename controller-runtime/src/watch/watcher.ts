@@ -27,8 +27,8 @@ export const watcherDefaults = Object.freeze({
   /** Upper bound of every delay. client-go's reflector ends at 30 s. */
   backoffMaxMs: 30_000,
   /**
-   * Upper bound of the delays while the server cannot be reached. A longer one would only keep the cache stale after the
-   * server is back. Equal to the retry period of leases.
+   * Upper bound of the delays while the server cannot be reached. A longer one would only keep the cache stale after
+   * the server is back. Equal to the retry period of leases.
    */
   awayMaxMs: 2_000,
   /** A connection that lasted this long was healthy: the back-off starts over. */
@@ -138,8 +138,8 @@ type Step<T extends ApiObject> = readonly [State<T>, WatcherEvent<T>?]
  * Guarantees
  * - One `replaced` with all objects, then every change exactly once, in rising versions. After a disconnect it resumes
  *   from the last version; if the server has compacted the history, another complete `replaced` follows.
- * - No error ends it, neither an unreachable server nor an undecodable frame. It ends when aborted. Only if the name lacks the
- *   namespace of a namespaced kind, `events` throws at once, because no request can be made.
+ * - No error ends it, neither an unreachable server nor an undecodable frame. It ends when aborted. Only if the name
+ *   lacks the namespace of a namespaced kind, `events` throws at once, because no request can be made.
  *
  * Assumptions
  * - The transport detects dead connections, as `HttpTransport` does.
@@ -169,7 +169,10 @@ export class Watcher<T extends ApiObject = ApiObject> {
   /** The latest failure that was logged as a warning, and its monotonic ms. */
   #warned: { readonly text: string; readonly at: number } | undefined
 
-  /** @throws TypeError for an unknown option, since a misspelled selector would select every object, and without a client or model. */
+  /**
+   * @throws TypeError for an unknown option, since a misspelled selector would select every object, and without a
+   * client or model.
+   */
   constructor(client: WatchSource<NoInfer<T>>, model: Model<T>, options: WatcherOptions = {}) {
     refuseUnknownKeys(options, watcherKeys, 'the options of the watcher')
     refuseNonModel(model)

@@ -1,6 +1,6 @@
 /**
- * An overall rate limit with bursts. Reservations as in `golang.org/x/time/rate`, which client-go's bucket uses: when the
- * bucket is empty, callers get rising delays in the order of their calls. The debt is unbounded.
+ * An overall rate limit with bursts. Reservations as in `golang.org/x/time/rate`, which client-go's bucket uses: when
+ * the bucket is empty, callers get rising delays in the order of their calls. The debt is unbounded.
  */
 export class TokenBucket {
   readonly #ratePerMs: number

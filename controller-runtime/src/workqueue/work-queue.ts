@@ -31,8 +31,8 @@ export interface WorkQueueOptions {
   readonly backoffBaseMs?: number
   readonly backoffMaxMs?: number
   /**
-   * Retries per second over all keys, after a burst of `burst`, in addition to each key's back-off. Off by default, as in
-   * controller-runtime: a failing key should not delay others.
+   * Retries per second over all keys, after a burst of `burst`, in addition to each key's back-off. Off by default, as
+   * in controller-runtime: a failing key should not delay others.
    */
   readonly rate?: { readonly perSecond: number; readonly burst: number }
   /** Default: `agedAfterMs` and `agedShare` of `workQueueDefaults`. */
@@ -44,7 +44,9 @@ export interface WorkQueueOptions {
 export interface AddOptions {
   /** Default `priorities.live`. Of several adds of a key, the highest applies. */
   readonly priority?: number
-  /** The reason, for logs and traces. Of several adds of a key, the latest applies that made it ready, or ready earlier. */
+  /**
+   * The reason, for logs and traces. Of several adds of a key, the latest applies that made it ready, or ready earlier.
+   */
   readonly reason?: string
 }
 
@@ -88,10 +90,11 @@ interface Entry {
  * Guarantees
  * - A key is queued once, however often it is added. Of several adds, the highest priority and the earliest time apply.
  *   `add` makes a delayed key ready at once.
- * - A key being processed is not returned again before `done`. If it is added meanwhile, it is returned once more after.
+ * - A key being processed is not returned again before `done`. If it is added meanwhile, it is returned once more
+ *   after.
  * - No add is lost: each is followed by a `get` of its key, unless the queue is shut down.
- * - Higher priorities first; within one, in the order of becoming ready. To prevent starvation, every `agedShare`-th key
- *   may be one that has been ready for `agedAfterMs`: see `ReadyQueue`.
+ * - Higher priorities first; within one, in the order of becoming ready. To prevent starvation, every `agedShare`-th
+ *   key may be one that has been ready for `agedAfterMs`: see `ReadyQueue`.
  * - All delayed keys share one timer.
  *
  * Semantics of controller-runtime's priority queue (`pkg/controller/priorityqueue`) with client-go's back-off.
@@ -179,7 +182,8 @@ export class WorkQueue {
 
   /**
    * Counts a failure of the key and adds it after its back-off: `backoffBaseMs * 2^n` for the n-th failure after the
-   * first, at most `backoffMaxMs`, but at least `atLeastMs` and the delay of the overall rate. Returns the delay in whole ms.
+   * first, at most `backoffMaxMs`, but at least `atLeastMs` and the delay of the overall rate. Returns the delay in
+   * whole ms.
    */
   addRateLimited(key: string, options: AddOptions & { readonly atLeastMs?: number } = {}): number {
     const failures = this.#failures.get(key) ?? 0

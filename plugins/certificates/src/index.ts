@@ -1,6 +1,6 @@
 /**
- * Issues X.509 certificates, renews them before they expire, and revokes them when they are deleted. It is a real plugin
- * and an example for authors; each file is one concept:
+ * Issues X.509 certificates, renews them before they expire, and revokes them when they are deleted. It is a real
+ * plugin and an example for authors; each file is one concept:
  *
  *     certificate.ts, issuer.ts, key-pair.ts, revocation-list.ts    the models: schemas, rules, hooks, indexes
  *     certificate-reconciler.ts    when to issue, and the finalizer that revokes

@@ -112,8 +112,8 @@ export function causeOf(
 }
 
 /**
- * Returns false if a new certificate would not be valid for longer, because the CA expires at the same time. It is issued
- * when the CA has been renewed.
+ * Returns false if a new certificate would not be valid for longer, because the CA expires at the same time. It is
+ * issued when the CA has been renewed.
  */
 function canExtend(
   certificate: DeepReadonly<CertificateObject>,

@@ -5,8 +5,8 @@ import { group, version } from './group.ts'
 const maxPemLength = 65_536
 
 /**
- * A private key with its certificate chain. The plugin creates one for each `Certificate`; people create those of CAs that
- * they bring along. Everything is in `spec`, because the object is data: no controller has to make it true.
+ * A private key with its certificate chain. The plugin creates one for each `Certificate`; people create those of CAs
+ * that they bring along. Everything is in `spec`, because the object is data: no controller has to make it true.
  *
  * It is the only kind with private keys, so that access to it can be denied separately.
  */

@@ -18,11 +18,11 @@ const generate = promisify(generateKeyPair)
 let lastRsaKey: Promise<unknown> = Promise.resolve()
 
 /**
- * Generates a key. It comes from the system's randomness and not from a source of the context, because a key of RSA cannot
- * be derived from a few drawn bytes.
+ * Generates a key. It comes from the system's randomness and not from a source of the context, because a key of RSA
+ * cannot be derived from a few drawn bytes.
  *
- * RSA keys are generated one after another, in all of the process. Each takes one of libuv's four threads for seconds, and the
- * embedded store needs them for its commits.
+ * RSA keys are generated one after another, in all of the process. Each takes one of libuv's four threads for seconds,
+ * and the embedded store needs them for its commits.
  * @throws the signal's reason if it is aborted before the key's turn
  */
 export async function generateKey({ algorithm, size }: KeyRequest, signal?: AbortSignal): Promise<KeyObject> {

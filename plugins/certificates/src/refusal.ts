@@ -1,6 +1,6 @@
 /**
- * Nothing can be issued until something changes. Conditions repeat the reason, a stable word, and the message. It is not
- * retried: a watch reports the change, unless it comes with the time.
+ * Nothing can be issued until something changes. Conditions repeat the reason, a stable word, and the message. It is
+ * not retried: a watch reports the change, unless it comes with the time.
  */
 export class Refusal extends Error {
   override readonly name = 'Refusal'

@@ -47,8 +47,8 @@ type Crl = NonNullable<RevocationListObject['spec']['crl']>
 /**
  * Keeps the revocation lists of issuers.
  *
- * A list is signed as a whole, so the cost of a write grows with the list. Therefore writes of one list follow each other,
- * and what is revoked meanwhile goes into the next write.
+ * A list is signed as a whole, so the cost of a write grows with the list. Therefore writes of one list follow each
+ * other, and what is revoked meanwhile goes into the next write.
  */
 export class Revocations {
   /** By the issuer's uid. */

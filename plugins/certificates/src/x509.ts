@@ -5,8 +5,8 @@ import type { Usage } from './certificate.ts'
 import { type SignatureAlgorithm, signatureAlgorithmOf, signWith } from './signature.ts'
 
 /**
- * Certificates and revocation lists of RFC 5280 in ASN.1. The only file that imports the library, and itself imported when
- * something is signed, because the library takes a tenth of a second to load.
+ * Certificates and revocation lists of RFC 5280 in ASN.1. The only file that imports the library, and itself imported
+ * when something is signed, because the library takes a tenth of a second to load.
  */
 
 /** A CA, as far as signatures concern it. */

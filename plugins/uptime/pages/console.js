@@ -1,6 +1,6 @@
 /**
- * What the plugin adds to the console: a tab with the latency and the states of a probe, and marks in place of its last states.
- * See docs/guides/console.md.
+ * What the plugin adds to the console: a tab with the latency and the states of a probe, and marks in place of its last
+ * states. See docs/guides/console.md.
  */
 
 /** @param {any} object */

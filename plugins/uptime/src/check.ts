@@ -26,8 +26,8 @@ export interface CheckResult {
  * Requests a URL once, if the policy allows its target. Failures of the request are a result, not an error.
  *
  * - GET, over a new connection: a kept-alive one would hide that no new one can be made.
- * - Redirects are not followed, since the target may be another server, which the policy was not asked about. To monitor the
- *   target, create a probe for it.
+ * - Redirects are not followed, since the target may be another server, which the policy was not asked about. To
+ *   monitor the target, create a probe for it.
  * - Only the headers matter. The body is not read: the connection is closed.
  *
  * @throws the signal's reason if it is or gets aborted.

@@ -1,6 +1,6 @@
 /**
- * Monitors URLs. The plugin requests the URL of each `Probe` at its interval and writes the result to the probe's status.
- * It is a real plugin and an example for authors; each file is one concept:
+ * Monitors URLs. The plugin requests the URL of each `Probe` at its interval and writes the result to the probe's
+ * status. It is a real plugin and an example for authors; each file is one concept:
  *
  *     probe.ts        the model: schema, indexes, columns
  *     check.ts        one HTTP request and its result
@@ -11,8 +11,8 @@
  *
  * The settings are those of the SDK's `TargetPolicy`, which decides what probes may request.
  *
- * `UPTIME_JOURNAL_DIR` names the folder of the journal. (The prefix `SETPOINT_` is reserved for the server, which warns about
- * unknown settings.)
+ * `UPTIME_JOURNAL_DIR` names the folder of the journal. (The prefix `SETPOINT_` is reserved for the server, which warns
+ * about unknown settings.)
  */
 import { definePlugin, type Plugin, TargetPolicy, targetSettings } from '@setpoint/controller-runtime'
 import { Journal, journalFolder } from './journal.ts'

@@ -32,14 +32,14 @@ export function journalFolder(
 }
 
 /**
- * A journal of state changes beyond the history in the status: one file of JSON lines per probe, named by its uid, so that
- * a recreated probe starts a new one.
+ * A journal of state changes beyond the history in the status: one file of JSON lines per probe, named by its uid, so
+ * that a recreated probe starts a new one.
  *
  *     <folder>/<uid>.jsonl        the newest entries, in order of time
  *     <folder>/<uid>.old.jsonl    older entries, if any
  *
- * It is the plugin's state outside of the API, which its finalizer removes. The controller never runs an object twice at
- * once, so entries of a probe need no lock.
+ * It is the plugin's state outside of the API, which its finalizer removes. The controller never runs an object twice
+ * at once, so entries of a probe need no lock.
  */
 export class Journal {
   readonly #folder: string

@@ -14,7 +14,9 @@ export interface Summary {
   readonly version: string
 }
 
-/** `GET /apis/console.api.uptime.example.com/v1alpha1/summary`, of all probes, or with `?tag=` of those with that tag. */
+/**
+ * `GET /apis/console.api.uptime.example.com/v1alpha1/summary`, of all probes, or with `?tag=` of those with that tag.
+ */
 export async function handleSummary({ query, client, signal }: RouteRequest): Promise<RouteResponse> {
   const tag = query.get('tag')
   const selectors = tag === null ? [] : [`spec.tags=${escapeSelectorValue(tag)}`]

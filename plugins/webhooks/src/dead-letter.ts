@@ -9,11 +9,12 @@ import {
 import { group } from './subscription.ts'
 
 /**
- * A delivery that failed `maxAttempts` times. It belongs to its subscription and is deleted with it. It is retried while
- * `spec.retry` is true, and deleted once it is delivered. It is sensitive because its payload can be an object of any kind.
+ * A delivery that failed `maxAttempts` times. It belongs to its subscription and is deleted with it. It is retried
+ * while `spec.retry` is true, and deleted once it is delivered. It is sensitive because its payload can be an object of
+ * any kind.
  *
- * A retry is signed with the operator's key. So only the plugin creates dead letters, and only `spec.retry` of them changes. A
- * user may act for the account that the plugin's controllers run as, so what is signed also has a seal.
+ * A retry is signed with the operator's key. So only the plugin creates dead letters, and only `spec.retry` of them
+ * changes. A user may act for the account that the plugin's controllers run as, so what is signed also has a seal.
  */
 export const DeadLetter = defineModel({
   group,
@@ -103,12 +104,15 @@ export function sealedContent(uid: string, id: string, payload: unknown): string
 }
 
 /**
- * The plugin in the server's process, all callers while there is no authentication, and the server itself, as which plugins run
- * in tests.
+ * The plugin in the server's process, all callers while there is no authentication, and the server itself, as which
+ * plugins run in tests.
  */
 const ownUsers: readonly string[] = ['setpoint:plugin:webhooks', 'setpoint:local', 'setpoint:server']
 
-/** Returns true for a user that the plugin may run as. In another process that is a service account, or one of the group. */
+/**
+ * Returns true for a user that the plugin may run as. In another process that is a service account, or one of the
+ * group.
+ */
 function isPlugin({ name, groups }: UserInfo): boolean {
   if (ownUsers.includes(name) || name.startsWith('system:serviceaccount:')) return true
   return groups.includes('setpoint:controllers')

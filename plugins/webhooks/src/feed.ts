@@ -37,8 +37,8 @@ interface FeedOptions {
 
 /**
  * Follows the changes of a kind from a stored version on. The SDK's watcher does the work: it reconnects, resumes, and
- * lists again after a 410. A watcher starts with a list. Here, its first list is empty and has the version of the cursor,
- * so that it continues from there; if that version is no longer kept, the watcher makes a real list.
+ * lists again after a 410. A watcher starts with a list. Here, its first list is empty and has the version of the
+ * cursor, so that it continues from there; if that version is no longer kept, the watcher makes a real list.
  */
 export async function* feed(options: FeedOptions, signal: AbortSignal): AsyncGenerator<FeedEvent, void> {
   const { client, cursor, brief, onWatch, clock, random, log } = options

@@ -27,9 +27,9 @@ export type PostResult = { readonly failure?: undefined } | { readonly failure: 
 export type Post = (request: PostRequest, signal: AbortSignal) => Promise<PostResult>
 
 /**
- * Sends HTTP requests to the targets that the policy allows. Only a status from 200 to 299 is a success. Redirects are not
- * followed, since their target was not checked. No part of a response is ever shown: it may come from a service that the
- * author of the subscription must not read.
+ * Sends HTTP requests to the targets that the policy allows. Only a status from 200 to 299 is a success. Redirects are
+ * not followed, since their target was not checked. No part of a response is ever shown: it may come from a service
+ * that the author of the subscription must not read.
  */
 export class HttpPost {
   readonly #policy: TargetPolicy
@@ -61,8 +61,8 @@ export class HttpPost {
   }
 
   /**
-   * Returns the status of the response once its body has ended, has become too large, or was aborted: a connection is in
-   * use until then.
+   * Returns the status of the response once its body has ended, has become too large, or was aborted: a connection is
+   * in use until then.
    */
   async #send({ url, headers, body }: PostRequest, signal: AbortSignal): Promise<number> {
     const { protocol, hostname } = new URL(url)

@@ -37,8 +37,8 @@ interface ProgressOptions {
 /**
  * Writes the progress of a subscription into its status.
  *
- * A write conflicts if the object has changed. It is then repeated, unless another process has written the progress: two
- * processes can believe for a moment that they lead, and a late write must not undo a replay.
+ * A write conflicts if the object has changed. It is then repeated, unless another process has written the progress:
+ * two processes can believe for a moment that they lead, and a late write must not undo a replay.
  */
 export class Progress {
   readonly #options: ProgressOptions

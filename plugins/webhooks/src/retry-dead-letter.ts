@@ -13,7 +13,9 @@ import { backoffMs, Subscription } from './subscription.ts'
 /** The longest time-out of a subscription (60 s) and the wait for a slot. */
 const runTimeoutMs = 120_000
 
-/** Builds the controller that sends the dead letters whose `spec.retry` is true, and deletes those that are accepted. */
+/**
+ * Builds the controller that sends the dead letters whose `spec.retry` is true, and deletes those that are accepted.
+ */
 export function retryDeadLetters(controller: ControllerBuilder<DeadLetterObject>, courier: Courier): void {
   controller
     .timeoutMs(runTimeoutMs)

@@ -1,8 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
 /**
- * The keys of the setting `signingKeys` and the signatures of Standard Webhooks (standardwebhooks.com): HMAC-SHA256 over
- * `<id>.<timestamp>.<body>`.
+ * The keys of the setting `signingKeys` and the signatures of Standard Webhooks (standardwebhooks.com): HMAC-SHA256
+ * over `<id>.<timestamp>.<body>`.
  */
 export class SigningKeys {
   readonly #keys: ReadonlyMap<string, readonly Buffer[]>
@@ -16,8 +16,8 @@ export class SigningKeys {
   }
 
   /**
-   * Returns codes which show that a holder of the key has written a text: one for each key of the name, so that a key can be
-   * replaced.
+   * Returns codes which show that a holder of the key has written a text: one for each key of the name, so that a key
+   * can be replaced.
    * @throws Error if there is no such key
    */
   seal(name: string, text: string): string {

@@ -268,8 +268,8 @@ export function pluralOf({ kind, plural }: SubscribedKind): string {
 }
 
 /**
- * Returns the ms until the next attempt after `failures` failures. The pause doubles from the shortest to the longest; the
- * jitter takes away up to half, so that the deliveries that failed together do not return together.
+ * Returns the ms until the next attempt after `failures` failures. The pause doubles from the shortest to the longest;
+ * the jitter takes away up to half, so that the deliveries that failed together do not return together.
  * @param random in [0, 1)
  */
 export function backoffMs(

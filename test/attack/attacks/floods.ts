@@ -27,7 +27,9 @@ function times(count: number, make: (n: number) => Call): Call[] {
   return Array.from({ length: count }, (_, n) => make(n))
 }
 
-/** Sends the same requests on many connections at once, and leaves when the server has responded to them or closed all. */
+/**
+ * Sends the same requests on many connections at once, and leaves when the server has responded to them or closed all.
+ */
 async function pipeline(scene: Scene, connections: number, requests: string): Promise<void> {
   const sockets = await openSockets(scene.target, connections)
   for (const socket of sockets) socket.write(requests)

@@ -27,9 +27,9 @@ interface Subscriber {
 }
 
 /**
- * A small server in memory, as a transport. Objects, versions, preconditions, finalizers and watches follow the contract;
- * it has no schemas, selectors, sorting, paging or server-side apply. For tests of the SDK itself. `holdWatches` and `cutWatches` disturb
- * watches but not requests.
+ * A small server in memory, as a transport. Objects, versions, preconditions, finalizers and watches follow the
+ * contract; it has no schemas, selectors, sorting, paging or server-side apply. For tests of the SDK itself.
+ * `holdWatches` and `cutWatches` disturb watches but not requests.
  */
 export class MemoryServer implements Transport {
   /** All requests as `METHOD path`, in order. */

@@ -70,8 +70,8 @@ export interface Refusal {
 }
 
 /**
- * A real HTTP and WebSocket server that follows a script: the n-th watch runs the n-th script, and further ones the last.
- * A Refusal is sent instead of the upgrade.
+ * A real HTTP and WebSocket server that follows a script: the n-th watch runs the n-th script, and further ones the
+ * last. A Refusal is sent instead of the upgrade.
  */
 export class ScriptedWatchServer {
   /** All watches, in order. */

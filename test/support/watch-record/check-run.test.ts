@@ -60,8 +60,8 @@ const a10at11 = thing('a', 11, 'red', 'a-1')
 const a11at13 = thing('a', 13, 'blue', 'a-2')
 
 /**
- * A correct run: `a` is created red (10), becomes blue (11) and is deleted (13); `b` is created red (12) and updated (14).
- * The witness sees everything, `reds` the red objects over two connections, `late` starts at 12.
+ * A correct run: `a` is created red (10), becomes blue (11) and is deleted (13); `b` is created red (12) and updated
+ * (14). The witness sees everything, `reds` the red objects over two connections, `late` starts at 12.
  */
 function goodRun() {
   const writes: WriteRecord[] = [

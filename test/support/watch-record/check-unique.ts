@@ -2,7 +2,10 @@ import type { Violation } from './guarantees.ts'
 import type { RunLog } from './run-log.ts'
 import type { Truth } from './truth.ts'
 
-/** Checks that no two objects had a unique value at one version. Objects from before the run count from their first change on. */
+/**
+ * Checks that no two objects had a unique value at one version. Objects from before the run count from their first
+ * change on.
+ */
 export function checkUniqueValues({ uniqueOf }: RunLog, truth: Truth): Violation[] {
   const violations: Violation[] = []
   const holders = new Map<string, string>()

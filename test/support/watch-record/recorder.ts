@@ -33,8 +33,8 @@ export interface WatcherOptions {
   /** Returns true for objects that are watched, by selector or by name. Default: all. */
   readonly selects?: (object: ApiObject) => boolean
   /**
-   * Whether its events are taken as the true history. A witness must watch everything, starting without a version. A run
-   * needs at least one; with two, a fault of one can be told apart.
+   * Whether its events are taken as the true history. A witness must watch everything, starting without a version. A
+   * run needs at least one; with two, a fault of one can be told apart.
    */
   readonly witness?: boolean
 }
@@ -43,7 +43,8 @@ export interface WatcherOptions {
  * Records a run: writers report each attempt with its outcome, watchers each connection and each event, in order. The
  * record grows with the run; equal objects are stored once.
  *
- * Watchers must request bookmarks, which mark the end of the initial events. After a 410 they must start without a version.
+ * Watchers must request bookmarks, which mark the end of the initial events. After a 410 they must start without a
+ * version.
  */
 export class RunRecorder {
   readonly #writes: WriteRecord[] = []

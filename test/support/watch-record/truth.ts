@@ -149,7 +149,9 @@ function withVersion(object: ApiObject, version: Revision): ApiObject {
   return { ...object, metadata: { ...object.metadata, version: text, resourceVersion: text } }
 }
 
-/** An update that removes the last finalizer of a deleting object deletes it; a delete with finalizers left does not. */
+/**
+ * An update that removes the last finalizer of a deleting object deletes it; a delete with finalizers left does not.
+ */
 function effectOf({ verb, name, outcome }: WriteRecord): Effect | undefined {
   const object = outcome.kind === 'acknowledged' ? outcome.object : undefined
   const { deletionTimestamp, finalizers = [] } = object?.metadata ?? {}

@@ -9,7 +9,9 @@ interface CountingParts {
   readonly slow: SlowRequests
 }
 
-/** Counts requests by kind and by caller, measures the time until the response is ready to be sent, and logs slow ones. */
+/**
+ * Counts requests by kind and by caller, measures the time until the response is ready to be sent, and logs slow ones.
+ */
 export function counting({ metrics, callers, slow }: CountingParts): Middleware {
   return async (ctx, next) => {
     const { state } = ctx

@@ -5,7 +5,9 @@ import { refusalInTurn } from '../request-seat.ts'
 import type { Middleware, RequestState } from '../request-state.ts'
 import { withWarnings } from '../warning-headers.ts'
 
-/** Turns every error into a response with a Status. `explain` adds to those of faults what a developer wants to know. */
+/**
+ * Turns every error into a response with a Status. `explain` adds to those of faults what a developer wants to know.
+ */
 export function errors(
   log: Logger,
   queues: RequestQueues,

@@ -24,9 +24,9 @@ export function objects(
 }
 
 /**
- * The request for objects in a context. It is a class because of its getter: V8 keeps the properties of an object literal with
- * a getter in a dictionary, and allocates the reference to the getter in the old generation. So each request would stay in
- * memory until the next full garbage collection.
+ * The request for objects in a context. It is a class because of its getter: V8 keeps the properties of an object
+ * literal with a getter in a dictionary, and allocates the reference to the getter in the old generation. So each
+ * request would stay in memory until the next full garbage collection.
  */
 class ObjectRequest implements ApiRequest, WriteNotes {
   readonly method: ApiRequest['method']

@@ -4,8 +4,8 @@ import type { Access, Authorizer } from '../../security/index.ts'
 import type { Context, Middleware } from '../request-state.ts'
 
 /**
- * Paths of probes, which have no credentials, with single checks below them. Callers without credentials see the names of checks only,
- * not the reasons.
+ * Paths of probes, which have no credentials, with single checks below them. Callers without credentials see the names
+ * of checks only, not the reasons.
  */
 const probes: ReadonlySet<string> = new Set(['/livez', '/readyz', '/healthz'])
 

@@ -15,7 +15,10 @@ export function sending(): Middleware {
   }
 }
 
-/** Encodes an object of a built-in kind, or a Status. Any other response stays as it is, and so does what the audit log records. */
+/**
+ * Encodes an object of a built-in kind, or a Status. Any other response stays as it is, and so does what the audit log
+ * records.
+ */
 async function inProtobuf(response: ApiResponse): Promise<ApiResponse> {
   const { headers, body } = response
   if (headers['content-type'] !== 'application/json' || !Buffer.isBuffer(body)) return response

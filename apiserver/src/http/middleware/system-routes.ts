@@ -36,8 +36,8 @@ interface SystemRoutesParts
 }
 
 /**
- * Serves discovery, API documents, health, metrics, the issuer's keys, backups and what administrators look at, and rejects all other
- * paths.
+ * Serves discovery, API documents, health, metrics, the issuer's keys, backups and what administrators look at, and
+ * rejects all other paths.
  */
 export function systemRoutes(parts: SystemRoutesParts): Middleware {
   const { models, routes } = parts

@@ -2,8 +2,8 @@ import { type Span, withRequestSpan } from '@setpoint/controller-runtime/interna
 import { type Context, type Middleware, type RequestState, statusOf } from '../request-state.ts'
 
 /**
- * Runs each request in a span, if the process has an OpenTelemetry SDK. Attributes have the names of its conventions for HTTP
- * servers. The span ends when the response has been sent, and that of a watch when it has started.
+ * Runs each request in a span, if the process has an OpenTelemetry SDK. Attributes have the names of its conventions
+ * for HTTP servers. The span ends when the response has been sent, and that of a watch when it has started.
  */
 export function tracing(): Middleware {
   return (ctx, next) => {

@@ -56,7 +56,9 @@ export function problemsOfImmutable(
     }))
 }
 
-/** Removes line breaks from the base64 in a map, as Kubernetes does. Leaves what is not a map of texts to the schema. */
+/**
+ * Removes line breaks from the base64 in a map, as Kubernetes does. Leaves what is not a map of texts to the schema.
+ */
 export function joinBase64(object: BareObject, field: 'data' | 'binaryData'): void {
   const map = object[field]
   if (!isRecord(map)) return

@@ -13,7 +13,10 @@ import { permanentNamespaces } from './namespace.ts'
 /** Characters of the fields of an event with an `eventTime`. */
 const limits = Object.freeze({ reason: 128, action: 128, reportingInstance: 128, message: 1_024 })
 
-/** Returns the violations that count in both versions. Events with an `eventTime` follow stricter rules than those with a count. */
+/**
+ * Returns the violations that count in both versions. Events with an `eventTime` follow stricter rules than those with
+ * a count.
+ */
 export function problemsOfEvent(event: HookObject<Event>): HookViolation[] {
   const about = event.involvedObject?.namespace
   const { namespace = '' } = event.metadata

@@ -1,6 +1,6 @@
 /**
- * The kinds of Kubernetes that the server has built in, each in a file of its own: a model, and rules that a model cannot
- * express. A further kind is one more file and one more line in the table.
+ * The kinds of Kubernetes that the server has built in, each in a file of its own: a model, and rules that a model
+ * cannot express. A further kind is one more file and one more line in the table.
  *
  * They are as Kubernetes 1.34 has them where clients notice: fields, validation, selectable fields and table columns.
  */

@@ -36,8 +36,8 @@ export function writeMessage(
 }
 
 /**
- * Writes the fields of a Go struct from the JSON of an object: the reverse of `MessageJson`. Absent fields and nulls are left
- * out, as is what the struct has no field for. The recursion is bounded, because no struct contains itself.
+ * Writes the fields of a Go struct from the JSON of an object: the reverse of `MessageJson`. Absent fields and nulls
+ * are left out, as is what the struct has no field for. The recursion is bounded, because no struct contains itself.
  */
 export function writeStruct(writer: MessageWriter, struct: string, json: unknown): void {
   const fields = goStructs[struct]

@@ -6,8 +6,8 @@ import { FieldCount, malformed, maxWireFields, type WireValue, wireFields } from
 /**
  * Turns the messages of one body into the JSON that Go's encoder makes of the same objects.
  *
- * The recursion is bounded, because no struct contains itself (`go-structs.test.ts`). A message that is given in parts is
- * the message of its parts joined, as protobuf defines it.
+ * The recursion is bounded, because no struct contains itself (`go-structs.test.ts`). A message that is given in parts
+ * is the message of its parts joined, as protobuf defines it.
  */
 export class MessageJson {
   readonly #structs: GoStructs

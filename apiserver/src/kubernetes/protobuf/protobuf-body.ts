@@ -13,8 +13,8 @@ const deleteOptions = 'DeleteOptions'
 export const magic = Buffer.from('k8s\0')
 
 /**
- * Decodes a protobuf body of Kubernetes: the magic bytes, then a `runtime.Unknown` with the kind and the message. Returns the
- * JSON that Kubernetes' client for Go sends instead.
+ * Decodes a protobuf body of Kubernetes: the magic bytes, then a `runtime.Unknown` with the kind and the message.
+ * Returns the JSON that Kubernetes' client for Go sends instead.
  * @param expected names the kind of a body without one, as in Kubernetes
  * @throws ApiError 400 for a malformed body and for an unknown kind; 413 for too many fields
  */

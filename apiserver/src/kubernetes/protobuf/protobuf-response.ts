@@ -33,7 +33,10 @@ function headOf({ apiVersion, kind }: KindName, length: number): Buffer {
   return Buffer.concat([magic, finished(unknown)])
 }
 
-/** Returns the form of lists of a built-in kind, or undefined for another kind. Single objects are encoded when they are sent. */
+/**
+ * Returns the form of lists of a built-in kind, or undefined for another kind. Single objects are encoded when they are
+ * sent.
+ */
 export function protobufLists({ apiVersion, kind }: KindName): ObjectView | undefined {
   const struct = structOf({ apiVersion, kind })
   if (struct === undefined) return undefined

@@ -33,8 +33,8 @@ export class FieldCount {
 }
 
 /**
- * The most fields of a body on the wire. To read one takes up to 1.2 µs. An entry of a map takes three: the entry, its key
- * and its value.
+ * The most fields of a body on the wire. To read one takes up to 1.2 µs. An entry of a map takes three: the entry, its
+ * key and its value.
  */
 export const maxWireFields = 45_000
 

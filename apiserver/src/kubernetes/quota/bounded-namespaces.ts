@@ -37,8 +37,9 @@ interface Taken {
 }
 
 /**
- * Checks writes against the limits of their namespace. Together, the writes of one server exceed no limit. Another server
- * knows them once they are in its caches, so several servers can exceed a limit by what they admit at the same moment.
+ * Checks writes against the limits of their namespace. Together, the writes of one server exceed no limit. Another
+ * server knows them once they are in its caches, so several servers can exceed a limit by what they admit at the same
+ * moment.
  */
 export class BoundedNamespaces implements NamespaceBounds {
   readonly #sources: readonly BoundSource[]

@@ -26,10 +26,11 @@ interface QuotaStatusParts {
 }
 
 /**
- * Keeps the status of the ResourceQuotas: the limits, and what is used of those that are enforced. Nothing is decided by it.
+ * Keeps the status of the ResourceQuotas: the limits, and what is used of those that are enforced. Nothing is decided
+ * by it.
  *
- * Every server does so: a status that another one has written needs no write. Only while a namespace changes all the time may
- * each of them write its status once in an interval.
+ * Every server does so: a status that another one has written needs no write. Only while a namespace changes all the
+ * time may each of them write its status once in an interval.
  */
 export class QuotaStatus {
   readonly #parts: QuotaStatusParts

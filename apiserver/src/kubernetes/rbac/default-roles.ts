@@ -45,8 +45,8 @@ const adminRules: readonly PolicyRule[] = [
 ]
 
 /**
- * What a process with controllers needs besides the kinds of its plugins: the rules of Kubernetes' garbage collector, and of
- * its leader election and events. Without the verbs escalate and bind, its writes of roles grant nothing new.
+ * What a process with controllers needs besides the kinds of its plugins: the rules of Kubernetes' garbage collector,
+ * and of its leader election and events. Without the verbs escalate and bind, its writes of roles grant nothing new.
  */
 const controllerRules: readonly PolicyRule[] = [
   { verbs: [...read, 'delete', 'patch', 'update'], apiGroups: ['*'], resources: ['*'] },
@@ -121,7 +121,10 @@ function binding(name: string, ...subjects: Readonly<Record<string, string>>[]):
   }
 }
 
-/** The ClusterRoleBindings of every server: what every authenticated user may do, and groups for scrapers and controllers. */
+/**
+ * The ClusterRoleBindings of every server: what every authenticated user may do, and groups for scrapers and
+ * controllers.
+ */
 export const defaultClusterRoleBindings: readonly DefaultObject[] = [
   binding('system:basic-user', group('system:authenticated')),
   binding('system:discovery', group('system:authenticated')),
@@ -163,8 +166,8 @@ export function rolesOfPlugin(
 }
 
 /**
- * Returns the ClusterRole that a plugin asks for, and if it is granted, its binding, both named as the plugin's user. Only a
- * granted role is completed when the plugin asks for more: the operator has seen only what it asked for before.
+ * Returns the ClusterRole that a plugin asks for, and if it is granted, its binding, both named as the plugin's user.
+ * Only a granted role is completed when the plugin asks for more: the operator has seen only what it asked for before.
  */
 export function grantOfPlugin(
   name: string,

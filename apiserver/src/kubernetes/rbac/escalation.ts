@@ -13,8 +13,9 @@ import { rbacGroup, readRoleRef, readRules } from './read-roles.ts'
 type Plural = 'roles' | 'clusterroles' | 'rolebindings' | 'clusterrolebindings'
 
 /**
- * Keeps users from granting what they do not hold, as Kubernetes does: before a role is written, its rules are compared with
- * those of the writer, who may have the verb `escalate` instead; before a binding, those of its role, or the verb `bind`.
+ * Keeps users from granting what they do not hold, as Kubernetes does: before a role is written, its rules are compared
+ * with those of the writer, who may have the verb `escalate` instead; before a binding, those of its role, or the verb
+ * `bind`.
  */
 export class EscalationCheck {
   readonly #authorizer: Pick<RbacAuthorizer, 'allows' | 'checkOf' | 'policy'>

@@ -12,8 +12,8 @@ const setBinding: Set = (policy, key, fields) =>
   policy.setBinding(key, fields && readBinding(fields, key.namespace))
 
 /**
- * Keeps an authorizer's policy equal to the caches of the four kinds, which must be complete. The policy changes in the same
- * turn as a cache, so a decision sees what a read of the cache would see. Returns a function that ends it.
+ * Keeps an authorizer's policy equal to the caches of the four kinds, which must be complete. The policy changes in the
+ * same turn as a cache, so a decision sees what a read of the cache would see. Returns a function that ends it.
  */
 export function followRoles(
   { roles, clusterRoles, roleBindings, clusterRoleBindings }: RbacKinds,

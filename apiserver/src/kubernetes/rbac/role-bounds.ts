@@ -4,11 +4,16 @@ import { costOfBinding, costOfRules, type PolicyCost, type RbacAuthorizer } from
 import type { Bound, BoundSource } from '../quota/index.ts'
 import { rbacGroup, readBinding, readRules } from './read-roles.ts'
 
-/** What the roles and bindings of one namespace may cost. Its administrator decides about them, but every decision reads them. */
+/**
+ * What the roles and bindings of one namespace may cost. Its administrator decides about them, but every decision reads
+ * them.
+ */
 export const roleBoundsDefaults: PolicyCost = Object.freeze({
   /** A decision asks each role of the user, which takes some 60 ns. */
   roles: 1_000,
-  /** A check against escalation merges the rules of the writer: up to 2.5 microseconds for each combination in one turn. */
+  /**
+   * A check against escalation merges the rules of the writer: up to 2.5 microseconds for each combination in one turn.
+   */
   combinations: 20_000,
   /** Some 500 bytes each. */
   subjects: 10_000,

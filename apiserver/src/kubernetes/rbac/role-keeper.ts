@@ -43,12 +43,12 @@ interface Wanted {
 }
 
 /**
- * Writes the default roles and bindings, the service account of the controllers, and the rules of aggregated ClusterRoles.
- * Each server does so: what another one has written needs no write.
+ * Writes the default roles and bindings, the service account of the controllers, and the rules of aggregated
+ * ClusterRoles. Each server does so: what another one has written needs no write.
  *
- * As in Kubernetes, default objects are created and completed when the server starts, and those of a plugin when it starts.
- * Those from which an operator has removed the annotation `autoupdate` stay as they are. Decisions do not wait for the rules
- * of aggregated roles: the authorizer computes them itself.
+ * As in Kubernetes, default objects are created and completed when the server starts, and those of a plugin when it
+ * starts. Those from which an operator has removed the annotation `autoupdate` stay as they are. Decisions do not wait
+ * for the rules of aggregated roles: the authorizer computes them itself.
  */
 export class RoleKeeper {
   readonly #parts: RoleKeeperParts
@@ -80,8 +80,8 @@ export class RoleKeeper {
   }
 
   /**
-   * Resolves after the first attempt to write the default objects. Failures are retried. The caches of the kinds must be
-   * complete. Never rejects.
+   * Resolves after the first attempt to write the default objects. Failures are retried. The caches of the kinds must
+   * be complete. Never rejects.
    */
   start(): Promise<void> {
     this.#isStarted = true
@@ -102,8 +102,8 @@ export class RoleKeeper {
   }
 
   /**
-   * Creates the ClusterRole with the permissions that a plugin asks for besides its own kinds, and binds it if they are granted.
-   * Both have the name of the plugin's user.
+   * Creates the ClusterRole with the permissions that a plugin asks for besides its own kinds, and binds it if they are
+   * granted. Both have the name of the plugin's user.
    */
   request(user: string, rules: readonly PolicyRule[], isGranted: boolean): void {
     const { clusterRoles, clusterRoleBindings } = this.#parts.kinds
@@ -113,7 +113,10 @@ export class RoleKeeper {
     void this.#run()
   }
 
-  /** Returns those permissions that the ClusterRole with the name of a plugin's user lacks. None if there is no such role yet. */
+  /**
+   * Returns those permissions that the ClusterRole with the name of a plugin's user lacks. None if there is no such
+   * role yet.
+   */
   lacking<T extends PolicyRule>(user: string, permissions: readonly T[]): readonly T[] {
     const rules = this.#parts.authorizer.policy.rulesOfRole({ kind: 'ClusterRole', name: user }, undefined)
     return rules === undefined ? [] : permissions.filter(permission => !covers(rules, permission))
@@ -194,7 +197,10 @@ export class RoleKeeper {
     await this.#patch(kind, key, { metadata: { labels }, ...document })
   }
 
-  /** Writes the rules that an aggregated role has, for those who read it. Compares them only after one of both has changed. */
+  /**
+   * Writes the rules that an aggregated role has, for those who read it. Compares them only after one of both has
+   * changed.
+   */
   async #aggregate(name: string): Promise<void> {
     const { kinds, authorizer, log } = this.#parts
     const rules = authorizer.policy.rulesOfRole({ kind: 'ClusterRole', name }, undefined)

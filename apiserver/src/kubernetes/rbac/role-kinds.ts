@@ -9,7 +9,9 @@ import type { EscalationCheck } from './escalation.ts'
 import { rbacGroup, readRules } from './read-roles.ts'
 
 export const roleDefaults = Object.freeze({
-  /** Combinations of verbs, groups, resources and names in the rules of a role. Each is an entry of the index in memory. */
+  /**
+   * Combinations of verbs, groups, resources and names in the rules of a role. Each is an entry of the index in memory.
+   */
   combinations: 10_000,
 })
 

@@ -33,7 +33,10 @@ export class BoundObjects {
     this.#parts = parts
   }
 
-  /** Calls back after the deletion of objects has started, once for all of one turn. A second call replaces the observer. */
+  /**
+   * Calls back after the deletion of objects has started, once for all of one turn. A second call replaces the
+   * observer.
+   */
   onDeleted(changed: () => void): void {
     this.#changed = changed
   }
@@ -49,7 +52,9 @@ export class BoundObjects {
     return entry !== undefined && this.#uidOf(entry) === uid ? 'present' : 'absent'
   }
 
-  /** Confirms that objects exist. An absent one may be newer than the cache. Throws or rejects with ApiError 401 or 503. */
+  /**
+   * Confirms that objects exist. An absent one may be newer than the cache. Throws or rejects with ApiError 401 or 503.
+   */
   confirm(objects: readonly BoundObject[]): void | Promise<void> {
     if (objects.every(object => this.find(object) === 'present')) return undefined
     return this.#confirmByStore(objects)

@@ -1,6 +1,6 @@
 /**
- * Tokens of service accounts: JSON Web Tokens that are signed with keys in the store, so that every server verifies them.
- * A token is valid until it expires, and only while its account, and the Secret that it is bound to, exist.
+ * Tokens of service accounts: JSON Web Tokens that are signed with keys in the store, so that every server verifies
+ * them. A token is valid until it expires, and only while its account, and the Secret that it is bound to, exist.
  */
 export { BoundObjects } from './bound-objects.ts'
 export {

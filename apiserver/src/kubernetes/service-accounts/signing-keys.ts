@@ -18,7 +18,10 @@ export const signingKeyDefaults = Object.freeze({
   rotateAfterMs: 30 * day,
   /** Milliseconds that a new key is only listed, so that those who have read the keys before learn of it in time. */
   announceMs: 2 * 60 * 60_000,
-  /** Milliseconds that a key verifies tokens after its successor has begun to sign: their longest life, and some for clocks. */
+  /**
+   * Milliseconds that a key verifies tokens after its successor has begun to sign: their longest life, and some for
+   * clocks.
+   */
   keepMs: day + 60 * 60_000,
 })
 
@@ -35,8 +38,8 @@ interface SigningKey {
 const storeKey = 'authentication/service-account-keys'
 
 /**
- * The keys that sign the tokens of service accounts. All servers of a store share them. A token that is requested when the
- * newest key is `rotateAfterMs` old makes a new one:
+ * The keys that sign the tokens of service accounts. All servers of a store share them. A token that is requested when
+ * the newest key is `rotateAfterMs` old makes a new one:
  *
  *     made ── announceMs ──▶ signs ──▶ successor made ── announceMs ──▶ verifies ── keepMs ──▶ dropped by the next new key
  *
@@ -97,7 +100,10 @@ export class SigningKeys {
     return this.#isReadable
   }
 
-  /** Reads the keys, so that `isReadable` is known before a token needs them, and removed keys are forgotten. Never rejects. */
+  /**
+   * Reads the keys, so that `isReadable` is known before a token needs them, and removed keys are forgotten. Never
+   * rejects.
+   */
   check(): Promise<void> {
     // The store reports its outages itself.
     return this.#readAfresh().catch(() => {})

@@ -17,7 +17,10 @@ export function structOf({ apiVersion, kind }: KindName): string | undefined {
   return Object.hasOwn(goKinds, key) ? goKinds[key] : undefined
 }
 
-/** Kinds without a struct here. They take strategic merges, but no protobuf. All lists outside their metadata are replaced. */
+/**
+ * Kinds without a struct here. They take strategic merges, but no protobuf. All lists outside their metadata are
+ * replaced.
+ */
 const withoutStruct: ReadonlySet<string> = new Set(['apiextensions.k8s.io/v1/CustomResourceDefinition'])
 
 const onlyMetadata: MergeType = field =>
@@ -46,7 +49,10 @@ export function patchKeywordsOf(kind: KindName): readonly PatchKeywords[] {
   return struct === undefined ? [] : keywordsIn(struct, []).filter(({ path }) => path[0] !== 'metadata')
 }
 
-/** The lists of structs in lists have no path. OpenAPI does not need them: kubectl knows the types of the built-in kinds. */
+/**
+ * The lists of structs in lists have no path. OpenAPI does not need them: kubectl knows the types of the built-in
+ * kinds.
+ */
 function keywordsIn(struct: string, path: readonly string[]): PatchKeywords[] {
   return (goStructs[struct] ?? []).flatMap(({ name, form, type, strategy, mergeKey }) => {
     const at = [...path, name]

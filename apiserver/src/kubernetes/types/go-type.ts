@@ -1,6 +1,6 @@
 /**
- * A field of a Go struct of Kubernetes. It describes both encodings of an object, and how strategic merge patches treat the
- * field.
+ * A field of a Go struct of Kubernetes. It describes both encodings of an object, and how strategic merge patches treat
+ * the field.
  */
 export interface GoField {
   /** The number of the field in protobuf. */

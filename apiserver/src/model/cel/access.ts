@@ -16,7 +16,9 @@ export function present(value: CelValue | undefined, key: string, problem = 'no 
   return value
 }
 
-/** Returns undefined if the field is missing, as in all values other than maps. @throws CelEvaluationError for a list */
+/**
+ * Returns undefined if the field is missing, as in all values other than maps. @throws CelEvaluationError for a list
+ */
 export function readField(value: CelValue, name: string): CelValue | undefined {
   if (isList(value)) throw new CelEvaluationError(`no such overload: ${name} of a list`)
   return isMap(value) ? value.get(name) : undefined

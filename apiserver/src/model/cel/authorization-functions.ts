@@ -20,7 +20,9 @@ function narrowing(part: 'subresource' | 'namespace' | 'name') {
   ]
 }
 
-/** The methods of `authorizer`, as in Kubernetes. Roles do not depend on selectors, so those are not part of a question. */
+/**
+ * The methods of `authorizer`, as in Kubernetes. Roles do not depend on selectors, so those are not part of a question.
+ */
 export const authorizationFunctions: OverloadTable = {
   path: [
     overload(

@@ -55,8 +55,8 @@ export function isMap(value: CelValue): value is CelMap {
 }
 
 /**
- * The lists of type set and map, with the keys of their items. A set has no keys. Their equality ignores the order, and `+`
- * merges them, as in Kubernetes.
+ * The lists of type set and map, with the keys of their items. A set has no keys. Their equality ignores the order, and
+ * `+` merges them, as in Kubernetes.
  */
 const distinctLists = new WeakMap<CelList, readonly string[]>()
 
@@ -114,7 +114,9 @@ function equalMaps(a: CelMap, b: CelMap, budget: Budget): boolean {
   return true
 }
 
-/** Joins two lists. Lists of type set and map keep one item for each identity: the place of the first, the last value. */
+/**
+ * Joins two lists. Lists of type set and map keep one item for each identity: the place of the first, the last value.
+ */
 export function concatenate(a: CelList, b: CelList, budget: Budget): CelList {
   const keys = keysOfDistinct(a)
   if (keys === undefined) return [...a, ...b]

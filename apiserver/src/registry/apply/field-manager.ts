@@ -56,7 +56,9 @@ type StoredEntries = readonly ManagedFieldsEntry[]
 /** The owner of the fields that an object had before its first apply. */
 const beforeFirstApply = 'before-first-apply'
 
-/** Fields that have no owner: they identify the object, or only the server sets them. From Kubernetes' `stripmeta.go`. */
+/**
+ * Fields that have no owner: they identify the object, or only the server sets them. From Kubernetes' `stripmeta.go`.
+ */
 const unowned = setOfFields(
   ['apiVersion'],
   ['kind'],
@@ -283,7 +285,8 @@ function versioned(object: BareObject): VersionedObject {
 }
 
 /**
- * @param live the stored object at the hub, or a function that makes it when it is needed. Conversions keep the fields that
+ * @param live the stored object at the hub, or a function that makes it when it is needed. Conversions keep the fields
+ * that
  *   only the hub has.
  */
 function versionsOf(served: ServedModel, live: BareObject | undefined | (() => BareObject)): Versions {

@@ -96,8 +96,8 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
 }
 
 /**
- * Returns the paths of `a` that are not in `b`. A path stays if only a path below or above it is in `b`. Returns `a` itself
- * if nothing is taken from it.
+ * Returns the paths of `a` that are not in `b`. A path stays if only a path below or above it is in `b`. Returns `a`
+ * itself if nothing is taken from it.
  */
 export function difference(a: FieldSet, b: FieldSet): FieldSet {
   if (a.size === 0 || b.size === 0) return a

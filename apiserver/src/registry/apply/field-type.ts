@@ -90,7 +90,9 @@ const resourceFields: readonly (readonly [string, FieldType])[] = [
   ['metadata', metadataType],
 ]
 
-/** Translates a schema, as kube-openapi's `schemaconv/openapi.go`. Fields that it does not declare are kept, so deduced. */
+/**
+ * Translates a schema, as kube-openapi's `schemaconv/openapi.go`. Fields that it does not declare are kept, so deduced.
+ */
 export function fieldTypeOf(schema: unknown): FieldType {
   if (!isRecord(schema)) return deduced
   switch (schema.type) {
@@ -177,8 +179,8 @@ export function formOf(type: FieldType, value: unknown): Form {
 }
 
 /**
- * Returns the element of an item of a list of type set or map. An item of a map without any of its keys is identified by
- * its whole value; `problemsOfConfig` refuses such items in what is applied.
+ * Returns the element of an item of a list of type set or map. An item of a map without any of its keys is identified
+ * by its whole value; `problemsOfConfig` refuses such items in what is applied.
  */
 export function itemElement(list: ListType, item: unknown): PathElement {
   const keys = list.kind === 'map' && isRecord(item) ? keysOfItem(list, item) : undefined

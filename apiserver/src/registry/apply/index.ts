@@ -3,8 +3,8 @@
  * semantics are those of Kubernetes (structured-merge-diff, and `managedfields` of apimachinery).
  *
  * - An object has `metadata.managedFields` from its first apply on. Other objects cost nothing.
- * - A field set is kept in its wire form, FieldsV1. Every operation is linear in the size of the object and of its sets,
- *   besides the sorting of a new set.
+ * - A field set is kept in its wire form, FieldsV1. Every operation is linear in the size of the object and of its
+ *   sets, besides the sorting of a new set.
  * - Everything here is a pure function: the registry stores the result.
  */
 export { applyConfiguration, keepTimes, type ManagedWrite, trackUpdate } from './field-manager.ts'

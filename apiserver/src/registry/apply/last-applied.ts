@@ -12,8 +12,9 @@ const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
 export const kubectlManager = 'kubectl'
 
 /**
- * Returns the fields that client-side apply set and that still have its values. kubectl may take these without force, so
- * that moving to server-side apply does not conflict. From Kubernetes' `managedfields/internal/lastappliedmanager.go`.
+ * Returns the fields that client-side apply set and that still have its values. kubectl may take these without force,
+ * so that moving to server-side apply does not conflict. From Kubernetes'
+ * `managedfields/internal/lastappliedmanager.go`.
  */
 export function fieldsLastApplied(type: FieldType, apiVersion: string, live: unknown): FieldSet {
   const text = annotationsOf(live)?.[lastAppliedAnnotation]
@@ -39,8 +40,8 @@ function annotationsOf(object: unknown): Readonly<Record<string, unknown>> | und
 }
 
 /**
- * Returns an object whose annotation has the configuration that was applied now, if it has the annotation. If there is no
- * room for it, the annotation goes. From Kubernetes' `managedfields/internal/lastappliedupdater.go`.
+ * Returns an object whose annotation has the configuration that was applied now, if it has the annotation. If there is
+ * no room for it, the annotation goes. From Kubernetes' `managedfields/internal/lastappliedupdater.go`.
  */
 export function withLastApplied(object: unknown, config: Readonly<Record<string, unknown>>): unknown {
   const annotations = annotationsOf(object)

@@ -57,8 +57,8 @@ export type SentManagedFields =
 const absent: SentManagedFields = Object.freeze({ kind: 'absent' })
 
 /**
- * Reads the managed fields in the body of a write to an object that has some. A list with one empty entry resets them. An
- * empty or malformed list counts as absent, so that a client that does not understand the field cannot lose it. From
+ * Reads the managed fields in the body of a write to an object that has some. A list with one empty entry resets them.
+ * An empty or malformed list counts as absent, so that a client that does not understand the field cannot lose it. From
  * `decodeLiveOrNew` of Kubernetes' `managedfields/internal/fieldmanager.go`.
  */
 export function readManagedFields(value: unknown, stored: readonly ManagedFieldsEntry[]): SentManagedFields {

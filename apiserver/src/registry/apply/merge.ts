@@ -71,8 +71,8 @@ class ListMerge {
   }
 
   /**
-   * Walks both lists at once. An item that only `base` has keeps its place. Of the items that both have, the next one in
-   * the order of `wanted` waits for its turn in `base`, together with the new ones before it.
+   * Walks both lists at once. An item that only `base` has keeps its place. Of the items that both have, the next one
+   * in the order of `wanted` waits for its turn in `base`, together with the new ones before it.
    */
   result(): unknown[] {
     const shared = this.#wanted.map(([element]) => element).filter(element => this.#baseItems.has(element))

@@ -11,8 +11,8 @@ import { deduced, type FieldType, typeOfField } from './field-type.ts'
 
 /**
  * Returns the set for the present type: where it has fields below a map or list that is atomic now, it has the map or
- * list instead. A map or list that is granular now needs no change: the next apply replaces the set of its owner. Returns the same
- * set if nothing changes. From `typed/reconcile_schema.go` of structured-merge-diff.
+ * list instead. A map or list that is granular now needs no change: the next apply replaces the set of its owner.
+ * Returns the same set if nothing changes. From `typed/reconcile_schema.go` of structured-merge-diff.
  */
 export function reconcile(type: FieldType, set: FieldSet): FieldSet {
   const { map, list } = type

@@ -23,8 +23,8 @@ function isDirective(key: string): boolean {
 }
 
 /**
- * Returns a copy of a part of a patch, as a value to store: without nulls, directives, and the objects that have a `$patch`
- * directive themselves. Kubernetes drops the same when it decodes the object.
+ * Returns a copy of a part of a patch, as a value to store: without nulls, directives, and the objects that have a
+ * `$patch` directive themselves. Kubernetes drops the same when it decodes the object.
  */
 export function plainValue(patch: unknown): unknown {
   if (Array.isArray(patch)) return patch.filter(item => !hasPatchDirective(item)).map(plainValue)

@@ -50,8 +50,8 @@ export function deleteFromList(list: readonly unknown[], deleted: readonly unkno
 }
 
 /**
- * Orders a merged list. Items of `order` have the order there, the others that of the list before the patch. Each of the
- * others stands before the first ordered item that followed it in that list.
+ * Orders a merged list. Items of `order` have the order there, the others that of the list before the patch. Each of
+ * the others stands before the first ordered item that followed it in that list.
  * @param order items of the patch, or of `$setElementOrder`
  */
 export function inOrder(

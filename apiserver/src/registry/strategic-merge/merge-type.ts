@@ -1,4 +1,6 @@
-/** Finds how a strategic merge treats a field of an object. Returns undefined for a field that the type does not have. */
+/**
+ * Finds how a strategic merge treats a field of an object. Returns undefined for a field that the type does not have.
+ */
 export type MergeType = (field: string) => MergeField | undefined
 
 /** Treatment of a field. */

@@ -22,8 +22,8 @@ export const strategicMergeDefaults = Object.freeze({
 })
 
 /**
- * Applies a strategic merge patch of Kubernetes. Changes neither argument, and the result shares nothing with them. Both must
- * be decoded JSON values, since the decoder bounds their nesting.
+ * Applies a strategic merge patch of Kubernetes. Changes neither argument, and the result shares nothing with them.
+ * Both must be decoded JSON values, since the decoder bounds their nesting.
  *
  * Objects are merged as in a JSON merge patch. A list is replaced, unless its type says that it is merged: scalars as a
  * set, objects by their merge key. Fields that the type does not have are merged as objects and replaced as lists.

@@ -9,8 +9,8 @@ export const issuerKeysDefaults = Object.freeze({
   /** Milliseconds between two fetches in the background, which drop keys that the issuer has removed. */
   refreshMs: 10 * 60_000,
   /**
-   * Milliseconds between two fetches that bring nothing new, doubled up to the second. They bound what tokens with unknown
-   * keys cost the issuer, and what an outage costs this server.
+   * Milliseconds between two fetches that bring nothing new, doubled up to the second. They bound what tokens with
+   * unknown keys cost the issuer, and what an outage costs this server.
    */
   backOffMs: 1_000,
   longestBackOffMs: 60_000,
@@ -29,8 +29,8 @@ interface Options {
  *
  *     unknown ──fetched──▶ known ──refreshMs, or a token with an unknown key: fetched──▶ known
  *
- * One fetch is in flight at a time. After a failure the known keys stay in use, and only tokens with unknown keys wait or
- * get 503.
+ * One fetch is in flight at a time. After a failure the known keys stay in use, and only tokens with unknown keys wait
+ * or get 503.
  */
 export class IssuerKeys {
   readonly #options: Options
@@ -60,7 +60,9 @@ export class IssuerKeys {
     if (this.#mayFetch) await this.#fetch().catch(() => {})
   }
 
-  /** Returns the key of a token. Rejects with ApiError 503 if it is unknown and cannot be fetched, or with jose's error. */
+  /**
+   * Returns the key of a token. Rejects with ApiError 503 if it is unknown and cannot be fetched, or with jose's error.
+   */
   readonly get: JWTVerifyGetKey = async (header, token) => {
     void this.refresh()
     try {

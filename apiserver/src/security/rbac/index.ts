@@ -1,7 +1,7 @@
 /**
- * Decides by the roles of `rbac.authorization.k8s.io`, with Kubernetes' semantics: rules only add up, and nothing is allowed
- * that no rule allows. Knows neither objects nor stores: `kubernetes/rbac` has the kinds, whose room is above this one, and keeps
- * the policy up to date.
+ * Decides by the roles of `rbac.authorization.k8s.io`, with Kubernetes' semantics: rules only add up, and nothing is
+ * allowed that no rule allows. Knows neither objects nor stores: `kubernetes/rbac` has the kinds, whose room is above
+ * this one, and keeps the policy up to date.
  */
 
 export type { Binding, RbacKey, RoleRef, Subject } from './binding.ts'

@@ -8,7 +8,10 @@ import type { PolicyRule } from '../policy-rule.ts'
 import { RbacPolicy } from './rbac-policy.ts'
 
 export const rbacDefaults = Object.freeze({
-  /** Characters of the rules that a review lists, as JSON: some milliseconds of work. A role may have a megabyte of names. */
+  /**
+   * Characters of the rules that a review lists, as JSON: some milliseconds of work. A role may have a megabyte of
+   * names.
+   */
   listedCharacters: 1024 * 1024,
 })
 
@@ -85,8 +88,8 @@ export class RbacAuthorizer implements Authorizer {
   }
 
   /**
-   * Returns `allows` for one user in one namespace, or cluster-wide without one. It is valid until the next change, and costs
-   * less for each of thousands of questions.
+   * Returns `allows` for one user in one namespace, or cluster-wide without one. It is valid until the next change, and
+   * costs less for each of thousands of questions.
    * @throws ApiError 503 as `grantOf`
    */
   checkOf(user: UserInfo, namespace: string | undefined): (verb: string, target: Target) => boolean {

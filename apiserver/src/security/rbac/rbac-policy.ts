@@ -35,7 +35,10 @@ interface Grants {
   readonly subject: Subject
   /** By name. */
   readonly bindings: Map<string, Binding>
-  /** Each role once, with one binding that gives it. Undefined until a decision needs it, and after a change of the bindings. */
+  /**
+   * Each role once, with one binding that gives it. Undefined until a decision needs it, and after a change of the
+   * bindings.
+   */
   roles: readonly BindingGrant[] | undefined
 }
 
@@ -52,12 +55,12 @@ interface Scope {
 }
 
 /**
- * The roles and bindings of `rbac.authorization.k8s.io`, indexed by subject. A decision looks up the user and the user's
- * groups, and asks the index of each role that they have. It depends neither on the number of bindings nor on the rules in a
- * role.
+ * The roles and bindings of `rbac.authorization.k8s.io`, indexed by subject. A decision looks up the user and the
+ * user's groups, and asks the index of each role that they have. It depends neither on the number of bindings nor on
+ * the rules in a role.
  *
- * Each role has an index of its own, and keeps it until that role changes. So a change of one role costs the decisions after it
- * no more than that role, whoever has it. Only a change of a ClusterRole makes the aggregated ones anew.
+ * Each role has an index of its own, and keeps it until that role changes. So a change of one role costs the decisions
+ * after it no more than that role, whoever has it. Only a change of a ClusterRole makes the aggregated ones anew.
  */
 export class RbacPolicy {
   #cluster = newScope(undefined)
@@ -119,8 +122,8 @@ export class RbacPolicy {
   }
 
   /**
-   * Returns a check of what a user may do in one namespace, or cluster-wide without one, until the next change. Merges the
-   * rules of all roles of the user, so that thousands of questions cost little each, however many roles there are.
+   * Returns a check of what a user may do in one namespace, or cluster-wide without one, until the next change. Merges
+   * the rules of all roles of the user, so that thousands of questions cost little each, however many roles there are.
    */
   checkOf(user: UserInfo, namespace: string | undefined): (verb: string, target: Target) => boolean {
     const clusterWide = new RuleIndex(this.#rulesIn(this.#cluster, user))
@@ -150,8 +153,8 @@ export class RbacPolicy {
   }
 
   /**
-   * Returns the rules of the role that a binding in `namespace` refers to, or undefined if it does not exist. They are the same
-   * array until the role changes.
+   * Returns the rules of the role that a binding in `namespace` refers to, or undefined if it does not exist. They are
+   * the same array until the role changes.
    */
   rulesOfRole(role: RoleRef, namespace: string | undefined): readonly PolicyRule[] | undefined {
     return this.#rulesOf(role, namespace)?.rules

@@ -3,7 +3,9 @@ import type { PolicyRule } from '../policy-rule.ts'
 
 const wildcard = '*'
 
-/** All names and collections, one name, or several names. Most rules about names have one, for which a set is costly. */
+/**
+ * All names and collections, one name, or several names. Most rules about names have one, for which a set is costly.
+ */
 type Names = true | string | Set<string>
 
 /** By group, then by resource. */

@@ -9,8 +9,8 @@ import { syncFile, syncFolder } from './sync.ts'
 const workFolder = 'compaction'
 
 /**
- * Closes the file of a store, and replaces it by a copy without the space that LMDB has free. If that fails, for example because
- * the disk has no room for the copy, it logs a warning and leaves the file as it was.
+ * Closes the file of a store, and replaces it by a copy without the space that LMDB has free. If that fails, for
+ * example because the disk has no room for the copy, it logs a warning and leaves the file as it was.
  *
  * The copy is durable before it replaces the file, so after a crash the store is one of them.
  */

@@ -59,7 +59,8 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
 /**
  * Opens the store of a folder and locks the folder until the store is closed or the process ends.
  * @throws StoreLockedError if this process or another one has the store open.
- * @throws StoreFolderError if the folder cannot be created or written, has other content, or an incomplete restore; or no store,
+ * @throws StoreFolderError if the folder cannot be created or written, has other content, or an incomplete restore; or
+ * no store,
  *   unless `create`.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
@@ -93,8 +94,8 @@ export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Sto
 }
 
 /**
- * LMDB takes an empty file for a new database, so a store that was truncated would look like one without objects. The lock is
- * marked once the store exists. A start that ended before that leaves an empty file, too, and no mark.
+ * LMDB takes an empty file for a new database, so a store that was truncated would look like one without objects. The
+ * lock is marked once the store exists. A start that ended before that leaves an empty file, too, and no mark.
  */
 function refuseLostStore(folder: string, lock: ProcessLock): void {
   const path = join(folder, storeFileName)

@@ -8,7 +8,10 @@ const othersMask = 0o077
 /** The files of a data folder. */
 const names = ['holder.mdb', 'holder.mdb-lock', 'store.mdb', 'store.mdb-lock'] as const
 
-/** Creates a folder that only its owner can enter, whatever the umask. Made by root, it belongs to the owner of its parent. */
+/**
+ * Creates a folder that only its owner can enter, whatever the umask. Made by root, it belongs to the owner of its
+ * parent.
+ */
 export function makePrivateFolder(path: string): void {
   mkdirSync(path, ownerOnly.folder)
   giveToOwnerOf(dirname(path), path)
@@ -16,8 +19,8 @@ export function makePrivateFolder(path: string): void {
 }
 
 /**
- * As root, gives a file that this process has made to the owner of another one, such as its folder. The server runs as another
- * user, and could not open a store that a command of root has rewritten or restored.
+ * As root, gives a file that this process has made to the owner of another one, such as its folder. The server runs as
+ * another user, and could not open a store that a command of root has rewritten or restored.
  */
 export function giveToOwnerOf(like: string, path: string): void {
   if (process.getuid?.() !== 0) return

@@ -22,8 +22,8 @@ import type { FileCommit, StoreFile } from './store-file.ts'
  *        +-- abort, close, stall:         +-- failed, not in the file: StoreFullError, StoreUnavailableError
  *            StoreUnavailableError        +-- abort, timeout, failed but in the file: OutcomeUnknownError
  *
- * Failed compares and transactions without a change also resolve after the commit, because they may have read changes of
- * the same batch.
+ * Failed compares and transactions without a change also resolve after the commit, because they may have read changes
+ * of the same batch.
  */
 export class GroupCommit {
   readonly #file: StoreFile
@@ -39,7 +39,8 @@ export class GroupCommit {
   #closed = false
 
   /**
-   * @param publish called after each durable commit, when the file shows it and before its callers are resolved, with the time
+   * @param publish called after each durable commit, when the file shows it and before its callers are resolved, with
+   * the time
    *   that it took
    */
   constructor(

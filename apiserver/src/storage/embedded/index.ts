@@ -1,8 +1,8 @@
 /**
  * The store of a single server: revisions and their history in an LMDB database.
  *
- * - Concurrent transactions share a commit and its sync; each has its own revision. A transaction becomes visible to its
- *   caller, to reads and to watches only when it is durable.
+ * - Concurrent transactions share a commit and its sync; each has its own revision. A transaction becomes visible to
+ *   its caller, to reads and to watches only when it is durable.
  * - Revisions and bytes of the history are bounded (`embeddedDefaults`). Older history is compacted.
  * - Revisions start at 1, have no gaps and survive restarts.
  * - A restore builds the new store beside the old one, and replaces it in one step.

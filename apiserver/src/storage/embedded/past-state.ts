@@ -73,7 +73,8 @@ export class PastState {
 
   *#undoneFrom(start: string, end: string | undefined): Generator<string, undefined> {
     const keys = this.#keys
-    // Between two pages of a list under load. V8's TimSort takes linear time for a sorted list with a few more keys behind it.
+    // Between two pages of a list under load. V8's TimSort takes linear time for a sorted list with a few more keys
+    // behind it.
     if (!this.#isSorted) keys.sort(compareCodePoints)
     this.#isSorted = true
     let low = 0

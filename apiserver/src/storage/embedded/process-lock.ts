@@ -7,9 +7,9 @@ import { open } from './lmdb.ts'
 /**
  * A lock that one process at a time can hold: a file. The lock ends with the process, even after a crash.
  *
- * Node has no file locks, and a pid file may be stale. LMDB detects dead processes: each reader has a slot in the reader
- * table and a POSIX record lock (on Windows: its process handle). The system releases that lock when the process ends,
- * and `readerCheck` clears slots without a lock. So a small LMDB database serves as the lock:
+ * Node has no file locks, and a pid file may be stale. LMDB detects dead processes: each reader has a slot in the
+ * reader table and a POSIX record lock (on Windows: its process handle). The system releases that lock when the process
+ * ends, and `readerCheck` clears slots without a lock. So a small LMDB database serves as the lock:
  *
  * 1. Take a reader slot and keep it while the lock is held.
  * 2. In a write transaction, which excludes other processes: fail if the process in the `holder` row has a slot, else
@@ -38,8 +38,8 @@ interface Holder {
 }
 
 /**
- * @param path of a new or existing lock file on a local disk: LMDB's locks do not work on network file systems. LMDB keeps a
- * second file beside it.
+ * @param path of a new or existing lock file on a local disk: LMDB's locks do not work on network file systems. LMDB
+ * keeps a second file beside it.
  * @param durable false if the file need not survive a crash of the system
  * @throws LockHeldError that names the holder, or the error of LMDB or the file system
  */

@@ -11,8 +11,8 @@ import { StoreFile, storeFileName } from './store-file.ts'
 import { syncFile, syncFolder } from './sync.ts'
 
 /**
- * Builds a new store in a folder inside that of the present one, which is locked meanwhile, and moves its file over the present
- * one when it is complete.
+ * Builds a new store in a folder inside that of the present one, which is locked meanwhile, and moves its file over the
+ * present one when it is complete.
  *
  *     locked --> restore/ is being written --complete--> renamed, restore/ removed
  *                     +--close: restore/ removed, the store is as before

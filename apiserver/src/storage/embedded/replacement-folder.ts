@@ -9,8 +9,8 @@ export function replacementFolder(folder: string): string {
 }
 
 /**
- * Refuses the folder of a store in which a restore was killed. The store is the old one, or an empty one where there was none;
- * which of them is wanted is for a person to say.
+ * Refuses the folder of a store in which a restore was killed. The store is the old one, or an empty one where there
+ * was none; which of them is wanted is for a person to say.
  * @throws StoreFolderError
  */
 export function checkReplaced(folder: string): void {

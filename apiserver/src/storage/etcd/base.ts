@@ -31,9 +31,9 @@ export interface BaseRecord {
 /**
  * The difference between etcd's revisions and those of the store.
  *
- * Revisions belong to etcd's cluster and cannot be raised. A restore needs revisions above all that were ever given out,
- * so it puts an offset into the key `base` of the prefix. This class is the one place that adds and subtracts it: every
- * revision in a response passes `revision`, and every one in a request `raw` or `rawInHistory`.
+ * Revisions belong to etcd's cluster and cannot be raised. A restore needs revisions above all that were ever given
+ * out, so it puts an offset into the key `base` of the prefix. This class is the one place that adds and subtracts it:
+ * every revision in a response passes `revision`, and every one in a request `raw` or `rawInHistory`.
  *
  *     unknown --the key is read, before the first call--> known
  *        +--the key says that a restore is not complete: refused, read again
@@ -67,14 +67,16 @@ export class Base {
   }
 
   /**
-   * Returns etcd's revision for a comparison. It is negative, and so that of no key, for a revision from before the restore
-   * that is older than etcd itself.
+   * Returns etcd's revision for a comparison. It is negative, and so that of no key, for a revision from before the
+   * restore that is older than etcd itself.
    */
   raw(revision: Revision): number {
     return revision === zeroRevision ? zeroRevision : revision - this.#offset
   }
 
-  /** Returns etcd's revision for a read or watch of the history. @throws CompactedError if it is from before the restore */
+  /**
+   * Returns etcd's revision for a read or watch of the history. @throws CompactedError if it is from before the restore
+   */
   rawInHistory(revision: Revision): number {
     const raw = this.raw(revision)
     if (raw >= (this.#at ?? 0)) return raw

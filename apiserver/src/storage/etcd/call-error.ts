@@ -76,8 +76,8 @@ export class CallError extends Error {
   }
 
   /**
-   * Returns true if etcd is full. Usually nothing was changed, but etcd also responds so to the transactions that make it
-   * full, which it has applied (`quotaApplierV3`).
+   * Returns true if etcd is full. Usually nothing was changed, but etcd also responds so to the transactions that make
+   * it full, which it has applied (`quotaApplierV3`).
    */
   get noSpace(): boolean {
     return this.code === status.RESOURCE_EXHAUSTED && noSpaceText.test(this.message)

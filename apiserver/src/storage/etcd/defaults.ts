@@ -12,8 +12,8 @@ export const etcdDefaults = Object.freeze({
    */
   patienceMs: 1_500,
   /**
-   * Deadline of a login. Its bcrypt takes seconds on a busy machine, and another member would not be faster. The keepalive
-   * notices a stalled member sooner.
+   * Deadline of a login. Its bcrypt takes seconds on a busy machine, and another member would not be faster. The
+   * keepalive notices a stalled member sooner.
    */
   loginMs: 15_000,
   /** How long the other members have to say which cluster they belong to, before the first call. */
@@ -22,7 +22,9 @@ export const etcdDefaults = Object.freeze({
   meetPauseMs: 1_000,
   /** How long a login that etcd rejected is not tried again. */
   loginPauseMs: 1_000,
-  /** How often a transaction is sent again after a look-up found that it did not happen, or another fence refused it. */
+  /**
+   * How often a transaction is sent again after a look-up found that it did not happen, or another fence refused it.
+   */
   resends: 3,
   /** First and longest pause before a transaction or read is sent again; jittered like the pauses below. */
   resendMinMs: 25,

@@ -175,8 +175,8 @@ export class Endpoints {
   }
 
   /**
-   * Moves on to the next member, if the failed one is still current. `shared` is the connection of a failed call: only the
-   * first call that fails on it replaces it.
+   * Moves on to the next member, if the failed one is still current. `shared` is the connection of a failed call: only
+   * the first call that fails on it replaces it.
    */
   failed(endpoint: string, error: CallError, shared?: Connection): void {
     if (this.#closed || this.#addresses[this.#index] !== endpoint) return

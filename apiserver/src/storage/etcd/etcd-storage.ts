@@ -59,7 +59,10 @@ export interface EtcdStorageOptions {
   readonly onMember?: (endpoint: string) => void
   readonly fullness?: Fullness
   readonly log?: Logger
-  /** The restore that may use the store before it is complete. Default: none, and an incomplete restore refuses all calls. */
+  /**
+   * The restore that may use the store before it is complete. Default: none, and an incomplete restore refuses all
+   * calls.
+   */
   readonly restoreId?: string
 }
 

@@ -93,7 +93,8 @@ describe('a watch on etcd', () => {
     await whole.stop()
     const replayBytes = proxy.passed
     // From the first frames of a connection to the middle of a later batch; etcd sends a thousand revisions in each.
-    // Together, with the largest counted twice for the reset below, they are less than the replay: every cut falls into it.
+    // Together, with the largest counted twice for the reset below, they are less than the replay: every cut falls into
+    // it.
     const early = [0, 1, 8, 20, 50, 90, 140, 200, 300, 450, 700, 1_000, 5_000]
     const late = [0.21, 0.25, 0.02, 0.05].map(part => Math.floor(part * replayBytes))
     proxy.cutAt([...early.slice(0, 6), ...late, ...early.slice(6)])

@@ -1,8 +1,8 @@
 /**
  * The keys of a storage in etcd: `<prefix>/` and the relative key. Three keys are reserved:
  *
- * - `tip`: every transaction with operations puts it, so its mod revision is that of the last write. While etcd is full,
- *   deletions delete it.
+ * - `tip`: every transaction with operations puts it, so its mod revision is that of the last write. While etcd is
+ *   full, deletions delete it.
  * - `fence`: every transaction with operations compares it, so a look-up can keep a lost one from happening later.
  * - `base`: what a restore adds to etcd's revisions, see `Base`. A store that was never restored has none.
  *

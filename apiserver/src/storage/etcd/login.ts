@@ -14,11 +14,11 @@ export interface Credentials {
 type Authenticate = (request: { readonly name: string; readonly password: string }) => Promise<string>
 
 /**
- * The token that all connections to a cluster share: etcd makes tokens known to all members. A member forgets a token that
- * it has not seen for five minutes, and all do when the password changes.
+ * The token that all connections to a cluster share: etcd makes tokens known to all members. A member forgets a token
+ * that it has not seen for five minutes, and all do when the password changes.
  *
- * One login is under way at a time, because each costs etcd a bcrypt. Reaching the limits of a caller ends its wait, not the
- * login. A rejected password is not tried again for a while.
+ * One login is under way at a time, because each costs etcd a bcrypt. Reaching the limits of a caller ends its wait,
+ * not the login. A rejected password is not tried again for a while.
  */
 export class Login {
   readonly #credentials: Credentials

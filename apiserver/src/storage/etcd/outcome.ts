@@ -122,8 +122,9 @@ export class Outcomes {
   }
 
   /**
-   * Returns the revision of a transaction to which etcd responded that it is full, or undefined if it did not happen. Such
-   * a transaction cannot happen later, because it has a response. So no fence is needed, which a full etcd would refuse.
+   * Returns the revision of a transaction to which etcd responded that it is full, or undefined if it did not happen.
+   * Such a transaction cannot happen later, because it has a response. So no fence is needed, which a full etcd would
+   * refuse.
    * @throws CallError, or the reason of the signal, if that cannot be found out.
    */
   async ofRefused(
@@ -198,7 +199,9 @@ export class Outcomes {
     return revision
   }
 
-  /** Reads the changes of the tip between two revisions. The range has a change at the second, which ends the replay. */
+  /**
+   * Reads the changes of the tip between two revisions. The range has a change at the second, which ends the replay.
+   */
   async #replay({ range, after, until, ids }: Replay, signal: AbortSignal): Promise<Map<string, Revision>> {
     const connection = this.#endpoints.dial()
     const found = new Map<string, Revision>()

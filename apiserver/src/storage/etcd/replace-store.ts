@@ -19,9 +19,9 @@ import { TransactionIds } from './transaction.ts'
 const deletedAtOnce = 100
 
 /**
- * Marks the store as being restored, with a base that lifts its revisions above all that were given out, and deletes its
- * content. From the mark on, servers that use the store refuse everything until they are restarted, and others until the
- * restore is complete.
+ * Marks the store as being restored, with a base that lifts its revisions above all that were given out, and deletes
+ * its content. From the mark on, servers that use the store refuse everything until they are restarted, and others
+ * until the restore is complete.
  *
  * A second restore with `force` takes over: the first one is refused like a server.
  * @throws StoreNotEmptyError, StoreUnavailableError, StoreFullError, WrongStoreError

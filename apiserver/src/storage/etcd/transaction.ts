@@ -32,8 +32,8 @@ interface Store {
 export type TipChange = 'put' | 'delete'
 
 /**
- * Encodes a transaction for etcd. One with operations also compares the fence, changes the tip, and reads the fence and the
- * base if it is refused.
+ * Encodes a transaction for etcd. One with operations also compares the fence, changes the tip, and reads the fence and
+ * the base if it is refused.
  * @throws RangeError if the transaction exceeds `storageLimits` or touches the storage's own keys.
  */
 export function encodeTransaction(
@@ -74,8 +74,8 @@ function encodeOperation(keyspace: Keyspace, operation: Operation): IRequestOp {
 }
 
 /**
- * Decodes the response. `fence` is present if the transaction was refused, which the fence may have caused. A restore moves
- * the fence when it changes the base, so a server that still uses the former base is refused.
+ * Decodes the response. `fence` is present if the transaction was refused, which the fence may have caused. A restore
+ * moves the fence when it changes the base, so a server that still uses the former base is refused.
  * @throws WrongStoreError if the base has changed
  */
 export function decodeTransaction(

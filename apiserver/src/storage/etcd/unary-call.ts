@@ -6,7 +6,10 @@ import type { Method } from './client.ts'
 export interface CallLimits {
   /** The deadline of the call and all its steps, in the milliseconds of `performance.now()`. */
   readonly until: number
-  /** The longest wait for the connection and the response, in milliseconds: without that for a login. Default up to `until`. */
+  /**
+   * The longest wait for the connection and the response, in milliseconds: without that for a login. Default up to
+   * `until`.
+   */
   readonly patienceMs?: number
   readonly signal?: AbortSignal
 }

@@ -30,8 +30,8 @@ export function withArticle(singular: string): string {
 }
 
 /**
- * Returns what calls of one kind have in common in every lifecycle: method, resource and subresource, and whether they add or
- * remove a finalizer. Names are left out, since they may be random.
+ * Returns what calls of one kind have in common in every lifecycle: method, resource and subresource, and whether they
+ * add or remove a finalizer. Names are left out, since they may be random.
  */
 export function kindOf({ method, path, body }: Pick<Call, 'method' | 'path' | 'body'>): string {
   const { plural, name, subresource } = partsOf(path)

@@ -74,9 +74,9 @@ function deletedAt<T extends ApiObject, Outside>(
 }
 
 /**
- * As in a deletion with `propagationPolicy=Foreground`: the object stays, and its dependents are deleted. Here another writer's
- * finalizer keeps the object, so that the reconciler has seen the deletion before a dependent goes. With the policy alone, one
- * with a correct check could still see the two in the other order.
+ * As in a deletion with `propagationPolicy=Foreground`: the object stays, and its dependents are deleted. Here another
+ * writer's finalizer keeps the object, so that the reconciler has seen the deletion before a dependent goes. With the
+ * policy alone, one with a correct check could still see the two in the other order.
  */
 function dependentsDeleted<T extends ApiObject, Outside>(): Variant<T, Outside> {
   return {

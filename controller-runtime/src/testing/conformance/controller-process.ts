@@ -139,8 +139,8 @@ export class ControllerProcess {
   }
 
   /**
-   * Waits until its code has stopped. A real process ends at once, this one at its next call. Runs that wait for something
-   * else than the API are not awaited.
+   * Waits until its code has stopped. A real process ends at once, this one at its next call. Runs that wait for
+   * something else than the API are not awaited.
    */
   async ended(): Promise<void> {
     const deadline = performance.now() + endingMs

@@ -12,8 +12,8 @@ interface Dependent {
 }
 
 /**
- * Notes the dependents that a process creates. They are found in the responses, because a reconciler may create objects of
- * kinds that the suite does not know, such as Secrets.
+ * Notes the dependents that a process creates. They are found in the responses, because a reconciler may create objects
+ * of kinds that the suite does not know, such as Secrets.
  */
 export class Dependents {
   readonly made: Dependent[] = []

@@ -9,8 +9,8 @@ import { OverdueError, Scenario } from './scenario.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /**
- * A call to disturb, found in an undisturbed lifecycle. In a disturbed one it is the n-th call of its kind and phase: the
- * calls of several controllers alternate differently each time, and so their overall numbers differ.
+ * A call to disturb, found in an undisturbed lifecycle. In a disturbed one it is the n-th call of its kind and phase:
+ * the calls of several controllers alternate differently each time, and so their overall numbers differ.
  */
 export interface CallPoint extends Pick<Call, 'method' | 'phase'> {
   readonly kind: string

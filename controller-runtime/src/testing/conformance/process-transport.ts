@@ -44,8 +44,8 @@ function never<T>(): Promise<T> {
 }
 
 /**
- * The transport of one process. It counts calls and lets a scenario disturb them, holds back watch events, so that caches
- * become stale, and dies with the process.
+ * The transport of one process. It counts calls and lets a scenario disturb them, holds back watch events, so that
+ * caches become stale, and dies with the process.
  */
 export class ProcessTransport implements Transport {
   readonly calls: Call[] = []

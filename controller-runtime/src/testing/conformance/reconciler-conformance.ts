@@ -15,9 +15,10 @@ import { runVariants } from './variants.ts'
 export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: number) => unknown
 
 /**
- * Returns tests that one reconciler keeps the guarantees of every good reconciler. The suite runs it against a real server, and
- * at each of its calls kills its process, refuses the call, loses the response, deletes the object, or writes to it. Each
- * time the reconciler must reach the same state as without the disturbance, and clean up after itself.
+ * Returns tests that one reconciler keeps the guarantees of every good reconciler. The suite runs it against a real
+ * server, and at each of its calls kills its process, refuses the call, loses the response, deletes the object, or
+ * writes to it. Each time the reconciler must reach the same state as without the disturbance, and clean up after
+ * itself.
  *
  *     const gadgets = reconcilerConformance({
  *       model: Gadget,

@@ -66,8 +66,8 @@ export interface WorldView<Outside> {
 }
 
 /**
- * Describes a reconciler to the conformance suite: how to start it, which objects to create, and how to tell that its work
- * is done. The reconciler itself needs no changes.
+ * Describes a reconciler to the conformance suite: how to start it, which objects to create, and how to tell that its
+ * work is done. The reconciler itself needs no changes.
  */
 export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = unknown> {
   /** The reconciled kind. */
@@ -84,15 +84,20 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
   /** Values for the plugin's settings, or a function that returns them. Checked as in the program. */
   readonly settings?: PluginSettings | ((outside: Outside) => PluginSettings)
   /**
-   * Creates what the reconciler changes outside of the API, such as a folder or a fake cloud. Called for every lifecycle;
-   * disposed of at its end if it has `Symbol.asyncDispose` or `Symbol.dispose`. Use `() => undefined` if there is nothing.
+   * Creates what the reconciler changes outside of the API, such as a folder or a fake cloud. Called for every
+   * lifecycle; disposed of at its end if it has `Symbol.asyncDispose` or `Symbol.dispose`. Use `() => undefined` if
+   * there is nothing.
    */
   readonly outside: () => Outside | Promise<Outside>
-  /** Creates the objects that must be there before the first process starts, such as those that the reconciler reads. */
+  /**
+   * Creates the objects that must be there before the first process starts, such as those that the reconciler reads.
+   */
   readonly prepare?: (view: WorldView<Outside>) => void | Promise<void>
   /** The objects to create. Most cases use only the first; the case of many crashes uses all. */
   readonly objects: (outside: Outside) => readonly NewObjectOf<NoInfer<T>>[]
-  /** Patches of the first object's spec, applied one after the other. Without them, some cases change only annotations. */
+  /**
+   * Patches of the first object's spec, applied one after the other. Without them, some cases change only annotations.
+   */
   readonly changes?: (outside: Outside) => readonly Patch<NoInfer<T>>[]
   /** Returns true if the work for an object is done. Compare `status.observedGeneration` with `metadata.generation`. */
   readonly isConverged: (view: ObjectView<T, Outside>) => boolean | Promise<boolean>
@@ -100,8 +105,8 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
   readonly isCleanedUp: (view: ObjectView<T, Outside>) => boolean | Promise<boolean>
   /**
    * Returns the parts of the outside, and of status, that must be the same after every lifecycle. Compared as JSON. The
-   * objects of all kinds are always compared: their number, specs, labels, annotations and finalizers. Uids, and values that
-   * the reconciler draws from its context's `random` and `clock.now`, are replaced by placeholders.
+   * objects of all kinds are always compared: their number, specs, labels, annotations and finalizers. Uids, and values
+   * that the reconciler draws from its context's `random` and `clock.now`, are replaced by placeholders.
    */
   readonly world?: (view: WorldView<Outside>) => unknown
   /**

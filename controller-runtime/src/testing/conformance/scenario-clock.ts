@@ -5,10 +5,14 @@ interface Timer {
   readonly callback: () => void
 }
 
-/** How far each read moves the monotonic time, so that loops that yield by time do yield while the clock stands still. */
+/**
+ * How far each read moves the monotonic time, so that loops that yield by time do yield while the clock stands still.
+ */
 const readMs = 0.001
 
-/** The controllers' clock. It stands still until the suite advances it, so runs of the same history see the same times. */
+/**
+ * The controllers' clock. It stands still until the suite advances it, so runs of the same history see the same times.
+ */
 export class ScenarioClock implements Clock {
   readonly #startMs = Date.UTC(2030, 0, 1)
   readonly #timers = new Set<Timer>()

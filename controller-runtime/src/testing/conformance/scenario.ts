@@ -335,8 +335,8 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   }
 
   /**
-   * Waits until the process has done something, or has nothing to do: two controllers wake each other at other times in each
-   * lifecycle, and may then make fewer calls. What was meant to disturb a call then hits the process at rest.
+   * Waits until the process has done something, or has nothing to do: two controllers wake each other at other times in
+   * each lifecycle, and may then make fewer calls. What was meant to disturb a call then hits the process at rest.
    */
   async reached(isDone: () => boolean | Promise<boolean>): Promise<void> {
     await this.rest(this.subject.patienceMs ?? conformanceDefaults.patienceMs, async () => !(await isDone()))

@@ -9,7 +9,10 @@ import { Finding } from './finding.ts'
 
 /** What is compared between lifecycles: JSON without random parts. */
 export interface Snapshot {
-  /** The objects by kind (`<plural>.<group>`, or `<plural>` of the core group), in an order that does not depend on their names. */
+  /**
+   * The objects by kind (`<plural>.<group>`, or `<plural>` of the core group), in an order that does not depend on
+   * their names.
+   */
   readonly objects: Readonly<Record<string, readonly unknown[]>>
   /** The result of the author's `world` function. */
   readonly world: unknown
@@ -31,8 +34,8 @@ export async function observeObjects(
 }
 
 /**
- * Returns true if the garbage collector has something to delete: an object whose owners were of these kinds and are all gone.
- * It does so at a time of its own, so what is left meanwhile says nothing about the reconciler.
+ * Returns true if the garbage collector has something to delete: an object whose owners were of these kinds and are all
+ * gone. It does so at a time of its own, so what is left meanwhile says nothing about the reconciler.
  */
 export async function hasGarbage(client: Client, models: readonly Model[]): Promise<boolean> {
   const lists = await Promise.all(models.map(model => client.list(model)))

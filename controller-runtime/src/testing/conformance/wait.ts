@@ -1,8 +1,8 @@
 import type { ScenarioClock } from './scenario-clock.ts'
 
 /**
- * Bounds of a wait, in steps of about two ms. On a slow machine steps are slow too, and those in which the server works on a
- * call, such as one that waits for the disk, are not counted.
+ * Bounds of a wait, in steps of about two ms. On a slow machine steps are slow too, and those in which the server works
+ * on a call, such as one that waits for the disk, are not counted.
  */
 export const waitDefaults = Object.freeze({
   /** Steps without activity until an idle process skips to its next timer. */
@@ -40,8 +40,8 @@ export interface WaitOptions {
 }
 
 /**
- * One wait for a process. Its clock stands still while the process works and skips to the next timer when it is idle, so
- * back-offs and requeues cost no time.
+ * One wait for a process. Its clock stands still while the process works and skips to the next timer when it is idle,
+ * so back-offs and requeues cost no time.
  */
 export class Wait {
   readonly #clock: ScenarioClock

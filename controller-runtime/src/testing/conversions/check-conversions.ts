@@ -20,8 +20,8 @@ export interface ConversionCheckOptions {
   /** The same seed generates the same objects. Default 1. */
   readonly seed?: number
   /**
-   * Values of fields that a schema describes too loosely, by version and path:
-   * `{ v1beta1: { 'spec.size': random => String(random.integer(0, 100)) } }`. Items of a list have the path `spec.list[]`.
+   * Values of fields that a schema describes too loosely, by version and path: `{ v1beta1: { 'spec.size': random =>
+   * String(random.integer(0, 100)) } }`. Items of a list have the path `spec.list[]`.
    */
   readonly values?: Readonly<Record<string, SampleValues>>
 }

@@ -16,7 +16,8 @@ const patternTries = 200
 const extraItems = 3
 
 /**
- * Returns a random value that satisfies a schema. Fields with a default are always present, as they are in stored objects.
+ * Returns a random value that satisfies a schema. Fields with a default are always present, as they are in stored
+ * objects.
  * @throws SampleError for a pattern, a format or a `not` that needs an entry in `values`
  */
 export function sampleOf(schema: unknown, path: string, random: SampleRandom, values: SampleValues): unknown {

@@ -22,8 +22,8 @@ export interface FaultInjection {
    */
   truncateAfter(bytes: number | undefined, times?: 'once' | 'each'): void
   /**
-   * Makes connections half-open: they stay open and can be established, but nothing passes in either direction, not even
-   * a close.
+   * Makes connections half-open: they stay open and can be established, but nothing passes in either direction, not
+   * even a close.
    *
    * @param which `all`, the default, also holds new exchanges before their requests reach the server; `open` holds only
    *   exchanges in progress

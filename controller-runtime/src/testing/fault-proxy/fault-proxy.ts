@@ -18,8 +18,8 @@ export { flowDefaults as faultProxyDefaults } from './flow.ts'
  * An HTTP and WebSocket proxy on a loopback port.
  *
  * A request that upgrades the connection or has `watch=true` is a watch; another GET of a collection
- * (`/apis/<group>/<version>/<plural>`) is a list; the rest are other requests. Each exchange has its own connection to the
- * server, so faults do not spread. On the client's side a reset affects all that shares the connection, which with
+ * (`/apis/<group>/<version>/<plural>`) is a list; the rest are other requests. Each exchange has its own connection to
+ * the server, so faults do not spread. On the client's side a reset affects all that shares the connection, which with
  * HTTP/1.1 is only idle.
  *
  * The server receives its own address as Host. WebSocket extensions are disabled, so that frames can be parsed. If the

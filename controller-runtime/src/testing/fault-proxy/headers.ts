@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../../api/errors.ts'
 
 /**
- * Returns the raw headers of a request to the server: the client's, with the proxy's changes. `legible`: the response will
- * be parsed, so it must not be compressed.
+ * Returns the raw headers of a request to the server: the client's, with the proxy's changes. `legible`: the response
+ * will be parsed, so it must not be compressed.
  */
 export function headersFor(
   { rawHeaders, headers }: IncomingMessage,

@@ -83,7 +83,10 @@ export class World implements AsyncDisposable {
     })
   }
 
-  /** Waits until an object satisfies a condition, and returns it. Meanwhile the clock runs, so that failed runs are retried. */
+  /**
+   * Waits until an object satisfies a condition, and returns it. Meanwhile the clock runs, so that failed runs are
+   * retried.
+   */
   async becomes<T extends ApiObject>(
     model: Model<T>,
     name: string,
