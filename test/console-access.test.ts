@@ -15,6 +15,10 @@ import { Users } from './support/users.ts'
 
 /** Who may do what in the console, and whether everyone can use it. */
 
+const bags = '/apis/shop.example.com/v1/namespaces/default/bags'
+/** Becomes a row of a table. */
+const wide = Object.fromEntries(['one', 'two', 'three'].map(name => [name, `${name} `.repeat(40)]))
+
 let browser: Browser
 let users: Users<'ann' | 'vic' | 'nan'>
 let server: RunningServer
@@ -27,6 +31,18 @@ beforeAll(async () => {
   server = await startSharedServer({ plugins: [shopPlugin], args: [...users.args, ...oidc] })
   api = users.api(server.url, 'ann')
   for (const name of ['a', 'b']) await api.post(gadgets, gadget(name))
+  const deep = await api.post(bags, {
+    ...{ apiVersion: 'shop.example.com/v1', kind: 'Bag' },
+    metadata: {
+      name: 'deep',
+      labels: Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`l${at}`, 'x'])),
+    },
+    spec: {
+      nested: Array.from({ length: 10 }).reduce<object>(deep => ({ levels: deep }), {}),
+      records: [wide, wide],
+    },
+  })
+  expect(deep.status).toBe(201)
 })
 afterAll(async () => {
   await browser?.close()
@@ -129,6 +145,8 @@ describe.each(['light', 'dark'] as const)('in %s', colorScheme => {
     ['a table', gadgets],
     ['an object', `${gadgets}/a`],
     ['the editor', `${gadgets}/a#yaml`],
+    ['a deep object in a namespace', `${bags}/deep`],
+    ['the editor of a long text', `${bags}/deep#yaml`],
     ['events', `${gadgets}/a#events`],
     ['the history', `${gadgets}/a#history`],
     ['the form', `${gadgets}/a#form`],
@@ -172,6 +190,8 @@ it('every page fits on a phone without scrolling sideways', async () => {
     `${gadgets}/a`,
     `${gadgets}/a#yaml`,
     `${gadgets}/a#history`,
+    `${bags}/deep`,
+    `${bags}/deep#yaml`,
     '/system',
     '/reference',
   ]) {

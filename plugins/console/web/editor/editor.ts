@@ -154,6 +154,8 @@ export function openEditor({
         EditorState.readOnly.of(isReadOnly),
         EditorView.contentAttributes.of({
           'aria-label': label,
+          // Says that the keyboard reaches what scrolls.
+          tabindex: '0',
           spellcheck: 'false',
           ...(isReadOnly && { 'aria-readonly': 'true' }),
         }),
