@@ -30,9 +30,15 @@ export type Start =
 
 export const start = signal<Start>({ is: 'loading' })
 export const signIn = signal<SignIn>({ required: false, issuers: [] })
-export const place = computed(() =>
-  start.value.is === 'ready' ? placeOf(address.value, start.value.world.kinds) : undefined,
-)
+/** The kind of the page. A page that is open stays readable when its kind goes. */
+let openKind: Kind | undefined
+export const place = computed(() => {
+  if (start.value.is !== 'ready') return undefined
+  const { kinds } = start.value.world
+  const found = placeOf(address.value, openKind === undefined ? kinds : [...kinds, openKind])
+  openKind = 'kind' in found ? found.kind : undefined
+  return found
+})
 
 /** What the last action did. */
 export const notice = signal('')
@@ -84,13 +90,16 @@ async function load(): Promise<void> {
 export async function rediscover(): Promise<void> {
   const before = start.value
   if (before.is !== 'ready') return
-  const kinds = await discover().catch(() => undefined)
+  const found = await discover().catch(() => undefined)
   if (
-    kinds === undefined ||
+    found === undefined ||
     start.value !== before ||
-    JSON.stringify(kinds) === JSON.stringify(before.world.kinds)
+    JSON.stringify(found) === JSON.stringify(before.world.kinds)
   )
     return
+  // A kind that is still the same is the same object, so that its page goes on as it is, with what has been typed there.
+  const known = new Map(before.world.kinds.map(kind => [JSON.stringify(kind), kind]))
+  const kinds = found.map(kind => known.get(JSON.stringify(kind)) ?? kind)
   const world = await worldOf(kinds, before.world.rights, before.world.user)
   if (start.value === before) start.value = { is: 'ready', world }
 }

@@ -17,6 +17,8 @@ export type ObjectState =
   | { readonly is: 'there'; readonly object: ApiObject }
   /** It was there, and has been deleted. */
   | { readonly is: 'gone'; readonly object: ApiObject }
+  /** It was there, and cannot be watched any more. */
+  | { readonly is: 'lost'; readonly object: ApiObject; readonly why: string }
   | { readonly is: 'missing'; readonly why: string }
 
 /** Changes that are kept for the history. */
@@ -62,7 +64,10 @@ export class LiveObject {
           open()
         },
         refused: why => {
-          this.#state = { is: 'missing', why }
+          // With its kind an object goes first, and then its watch.
+          if (this.#state.is === 'gone') return
+          this.#state =
+            'object' in this.#state ? { is: 'lost', object: this.#state.object, why } : { is: 'missing', why }
           this.#draw()
         },
       })

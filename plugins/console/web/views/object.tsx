@@ -73,6 +73,11 @@ export function ObjectPage({ place, world }: { place: ObjectPlace; world: World 
           {kind.kind} {name} has been deleted. This is how it was last.
         </div>
       )}
+      {state.is === 'lost' && (
+        <div role="alert" class="alert">
+          {kind.kind} {name} cannot be followed any more. This is how it was last. {state.why}
+        </div>
+      )}
       {state.is === 'missing' && (
         <div role="alert" class="alert">
           {kind.kind} {name} cannot be shown. {state.why}
@@ -125,14 +130,16 @@ function Waiting({ object }: { object: ApiObject }) {
   if (deletionTimestamp === undefined) return null
   return (
     <div role="status" class="waiting">
-      Being deleted. It waits for {finalizers.length === 1 ? 'the finalizer' : 'the finalizers'}{' '}
+      Being deleted.
+      {object.kind === 'Namespace' && ' It waits for everything in it to go.'}
+      {finalizers.length > 0 && ` It waits for the ${finalizers.length === 1 ? 'finalizer' : 'finalizers'} `}
       {finalizers.map((each, at) => (
         <span key={each}>
           {at > 0 && ', '}
           <code>{each}</code>
         </span>
       ))}
-      .
+      {finalizers.length > 0 && '.'}
     </div>
   )
 }
