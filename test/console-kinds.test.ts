@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Api } from './support/api.ts'
-import { ConsolePage, gadgets, openBrowser, shopPlugin } from './support/console-browser.ts'
+import { Api, objectOf } from './support/api.ts'
+import { ConsolePage, gadget, gadgets, openBrowser, shopPlugin } from './support/console-browser.ts'
 import { anyFields, define, definitionOf, objectsOf, pathOf } from './support/definitions.ts'
 import type { Fields } from './support/json.ts'
 import { type RunningServer, startSharedServer } from './support/server.ts'
@@ -122,5 +122,133 @@ describe('a kind of a definition', () => {
     expect(await text.innerText()).toContain('typed')
     expect(await editor?.isVisible()).toBe(true)
     expect(page.errors).toEqual([])
+  })
+})
+
+describe('a deletion', () => {
+  it('names the dependents of dependents, and no object that another owner keeps', async () => {
+    const uids = new Map<string, string>()
+    const create = async (name: string, ...owners: readonly string[]) => {
+      const ownerReferences = owners.map(owner => ({
+        ...{ apiVersion: 'shop.example.com/v1', kind: 'Gadget', name: owner },
+        uid: uids.get(owner),
+      }))
+      uids.set(name, await createdUid(gadgets, { ...gadget(name), metadata: { name, ownerReferences } }))
+    }
+    await create('first')
+    await create('second')
+    await create('child', 'first')
+    await create('grandchild', 'child')
+    await create('kept', 'first', 'second')
+    await create('shared', 'first', 'child')
+    expect(await deletionOf(`${gadgets}/first`)).toEqual([
+      'Gadget child',
+      'Gadget grandchild',
+      'Gadget shared',
+    ])
+  })
+
+  it('of a namespace names what is in it, and that it waits', async () => {
+    await createdUid('/api/v1/namespaces', {
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name: 'meadow' },
+    })
+    const inside = { name: 'inside', finalizers: ['example.com/wait'] }
+    const configMaps = '/api/v1/namespaces/meadow/configmaps'
+    await createdUid(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: inside })
+    expect(await deletionOf('/api/v1/namespaces/meadow')).toContain('ConfigMap inside')
+    const page = await open('/api/v1/namespaces/meadow')
+    await page.button('Delete').click()
+    await page
+      .dialog(/^Delete/)
+      .getByRole('button', { name: 'Delete' })
+      .click()
+    await expect
+      .poll(() => page.page.getByRole('status').allInnerTexts())
+      .toContainEqual('Being deleted. It waits for everything in it to go.')
+    await api.mergePatch(`${configMaps}/inside`, { metadata: { finalizers: null } })
+    await expect.poll(() => page.alerts()).toEqual([expect.stringContaining('has been deleted')])
+  })
+
+  it('of a definition names the objects of its kind', async () => {
+    const { definition, objects } = await installed('poppies')
+    await createdUid(objects.path, {
+      apiVersion: 'garden.example.com/v1',
+      kind: 'Poppie',
+      metadata: { name: 'p' },
+    })
+    expect(await deletionOf(pathOf(definition))).toEqual(['Poppie p in default'])
+  })
+
+  async function createdUid(path: string, body: object): Promise<string> {
+    return objectOf(await api.post(path, body), 201).metadata.uid
+  }
+
+  /** Returns what the dialog says goes with the object. */
+  async function deletionOf(path: string): Promise<string[]> {
+    const page = await open(path)
+    await page.button('Delete').click()
+    const items = page.dialog(/^Delete/).getByRole('listitem')
+    await items.first().waitFor()
+    const named = await items.allInnerTexts()
+    await page.close()
+    return named.sort()
+  }
+})
+
+describe("Kubernetes' own kinds", () => {
+  const kinds = [
+    ['/api/v1/namespaces/default/configmaps', 'v1', 'ConfigMap', { data: { is: 'old' } }],
+    ['/api/v1/namespaces/default/secrets', 'v1', 'Secret', { type: 'old' }],
+    [
+      '/apis/coordination.k8s.io/v1/namespaces/default/leases',
+      'coordination.k8s.io/v1',
+      'Lease',
+      { spec: { holderIdentity: 'old' } },
+    ],
+  ] as const
+
+  it.each(kinds)('%s are shown, merged, saved and deleted', async (path, apiVersion, kind, content) => {
+    const body = { apiVersion, kind, metadata: { name: 'mine', labels: { is: 'old' } }, ...content }
+    expect((await api.post(path, body)).status).toBe(201)
+    const page = await open(path)
+    await page.page.getByRole('link', { name: 'mine', exact: true }).click()
+    await page.tab('YAML').click()
+    await expect.poll(() => page.editor().innerText()).toContain('mine')
+    const text = await page.editor().innerText()
+    await page.editor().fill(text.replace('is: old', 'is: new'))
+    await api.mergePatch(`${path}/mine`, { metadata: { annotations: { 'example.com/by': 'another' } } })
+    await page.button('Save').click()
+    await page.button('Merge').click()
+    await expect.poll(() => page.editor().innerText()).toContain('another')
+    await page.button('Save').click()
+    await expect.poll(() => page.status('Notices')).toContain('Saved')
+    expect(JSON.stringify((await api.get(`${path}/mine`)).body)).toMatch(/"is":"new"/)
+    await page.button('Delete').click()
+    await page
+      .dialog(/^Delete/)
+      .getByRole('button', { name: 'Delete' })
+      .click()
+    await expect.poll(() => page.alerts()).toEqual([expect.stringContaining('has been deleted')])
+    // Chromium reports the 409.
+    expect(page.errors.filter(error => !error.includes('409'))).toEqual([])
+  })
+
+  it('events have a column for their names, and lead to their pages', async () => {
+    const event = {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { name: 'a.1' },
+      involvedObject: { kind: 'Gadget', name: 'a', namespace: 'default' },
+      reason: 'Because',
+      lastTimestamp: new Date().toISOString().replace(/\.\d+/, ''),
+    }
+    expect((await api.post('/api/v1/namespaces/default/events', event)).status).toBe(201)
+    const page = await open('/api/v1/namespaces/default/events')
+    await expect
+      .poll(() => page.columns())
+      .toEqual(['Name', 'Last Seen', 'Type', 'Reason', 'Object', 'Message'])
+    expect(await page.row('a.1').innerText()).toMatch(/^a\.1\s+\d+s/)
   })
 })

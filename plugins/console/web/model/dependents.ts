@@ -3,10 +3,14 @@ import { get } from '../api/http.ts'
 import { type ApiObject, fieldsOf, listOf, textOf } from '../api/json.ts'
 import { pathOfListed, type World } from '../app-state.ts'
 
-/** An object that names another one as its owner. */
+/** An object that belongs to another one. */
 export interface Dependent {
   readonly kind: Kind
   readonly name: string
+  readonly namespace: string | undefined
+  readonly uid: string
+  /** The uids of its owners. */
+  readonly owners: readonly string[]
   readonly path: string
 }
 
@@ -20,8 +24,40 @@ export interface Dependents {
 const lookedThrough = 5_000
 const metadataOnly = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json'
 
-/** Looks through the kinds that the person may list for objects that this one owns. Never rejects. */
-export async function dependentsOf({ metadata: { uid } }: ApiObject, world: World): Promise<Dependents> {
+/** Looks for the objects that this one owns. Never rejects. */
+export function dependentsOf({ metadata: { uid } }: ApiObject, world: World): Promise<Dependents> {
+  return lookThrough(world, ({ owners }) => owners.includes(uid))
+}
+
+/** Looks for everything that the deletion of an object takes with it. Never rejects. */
+export async function goingWith(object: ApiObject, world: World): Promise<Dependents> {
+  const isPart = partsOf(object)
+  const { found: all, gap } = await lookThrough(world, each => each.owners.length > 0 || isPart(each))
+  const going = new Set([object.metadata.uid])
+  // An object with another owner stays. One pass finds what goes with what the pass before has found.
+  const goes = ({ owners }: Dependent) => owners.length > 0 && owners.every(owner => going.has(owner))
+  const found: Dependent[] = []
+  for (let before = -1; before < found.length; ) {
+    before = found.length
+    for (const each of all) {
+      if (going.has(each.uid) || !(isPart(each) || goes(each))) continue
+      going.add(each.uid)
+      found.push(each)
+    }
+  }
+  return { found, gap }
+}
+
+/** Returns which objects are in a namespace, or of the kind of a definition. */
+function partsOf({ apiVersion, kind, metadata: { name }, spec }: ApiObject): (each: Dependent) => boolean {
+  if (apiVersion === 'v1' && kind === 'Namespace') return each => each.namespace === name
+  if (!apiVersion.startsWith('apiextensions.k8s.io/')) return () => false
+  const { group, names } = fieldsOf(spec)
+  return each => each.kind.group === group && each.kind.plural === fieldsOf(names).plural
+}
+
+/** Looks through the kinds that the person may list. Never rejects. */
+async function lookThrough(world: World, isWanted: (each: Dependent) => boolean): Promise<Dependents> {
   const waiting = [...world.listed]
   const found: Dependent[] = []
   const cut: string[] = []
@@ -35,15 +71,11 @@ export async function dependentsOf({ metadata: { uid } }: ApiObject, world: Worl
       if (list === undefined) failed.push(kind.plural)
       const { items, metadata } = list ?? { items: [], metadata: {} }
       if (textOf(fieldsOf(metadata).continue) !== '') cut.push(kind.plural)
-      for (const item of listOf(items)) {
-        const { name, namespace, ownerReferences } = fieldsOf(fieldsOf(item).metadata)
-        if (listOf(ownerReferences).some(each => fieldsOf(each).uid === uid))
-          found.push({
-            kind,
-            name: textOf(name),
-            path: pathOfKind(kind, textOf(namespace) || undefined, textOf(name)),
-          })
-      }
+      found.push(
+        ...listOf(items)
+          .map(item => dependentOf(kind, item))
+          .filter(isWanted),
+      )
     }
   }
   await Promise.all([work(), work(), work(), work()])
@@ -71,4 +103,17 @@ function listed(plurals: readonly string[]): string {
   const more = plurals.length - namedKinds
   const names = plurals.slice(0, namedKinds).join(', ')
   return more <= 0 ? names : `${names} and ${more === 1 ? 'one other kind' : `${more} other kinds`}`
+}
+
+function dependentOf(kind: Kind, item: unknown): Dependent {
+  const { name, namespace, uid, ownerReferences } = fieldsOf(fieldsOf(item).metadata)
+  const within = textOf(namespace) || undefined
+  return {
+    kind,
+    name: textOf(name),
+    namespace: within,
+    uid: textOf(uid),
+    owners: listOf(ownerReferences).map(each => textOf(fieldsOf(each).uid)),
+    path: pathOfKind(kind, within, textOf(name)),
+  }
 }

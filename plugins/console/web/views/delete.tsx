@@ -4,7 +4,7 @@ import type { Kind } from '../api/discovery.ts'
 import { request } from '../api/http.ts'
 import { type ApiObject, fieldsOf } from '../api/json.ts'
 import { tell, type World } from '../app-state.ts'
-import { dependentsOf } from '../model/dependents.ts'
+import { goingWith } from '../model/dependents.ts'
 import { Dialog } from './dialog.tsx'
 import { Problem } from './problem.tsx'
 import { useAsync } from './use-async.ts'
@@ -29,15 +29,18 @@ export function DeleteDialog({
   const { name, uid, finalizers } = object.metadata
   const [error, setError] = useState<unknown>()
   const [isBusy, setBusy] = useState(false)
-  const looked = useAsync(() => dependentsOf(object, world), [uid])
+  const looked = useAsync(() => goingWith(object, world), [uid])
   const dependents = looked?.found
   const isNamespace = kind.group === '' && kind.plural === 'namespaces'
+  const isDefinition = kind.group === 'apiextensions.k8s.io' && kind.plural === 'customresourcedefinitions'
   const remove = async () => {
     setBusy(true)
     setError(undefined)
     try {
       const { body } = await request(path, { method: 'DELETE', body: { preconditions: { uid } } })
-      const waits = fieldsOf(fieldsOf(body).metadata).deletionTimestamp !== undefined && finalizers.length > 0
+      const waits =
+        fieldsOf(fieldsOf(body).metadata).deletionTimestamp !== undefined &&
+        (finalizers.length > 0 || isNamespace)
       tell(waits ? `${kind.kind} ${name} is being deleted.` : `Deleted ${kind.singular} ${name}.`)
       close()
     } catch (thrown) {
@@ -49,11 +52,12 @@ export function DeleteDialog({
     <Dialog title={`Delete ${kind.kind} ${name}?`} close={close}>
       {error !== undefined && <Problem error={error} />}
       {isNamespace && <p>Everything in the namespace is deleted with it.</p>}
+      {isDefinition && <p>Every object of the kind is deleted with it.</p>}
       {dependents === undefined && <p class="quiet">Looking for what goes with it…</p>}
       {dependents?.length === 0 && (
         <p>
           {looked?.gap === ''
-            ? 'No other object goes with it.'
+            ? 'No other object goes with it at present.'
             : 'No other object was found that goes with it.'}
         </p>
       )}
@@ -66,6 +70,7 @@ export function DeleteDialog({
                 <a href={consoleHref(each.path)}>
                   {each.kind.kind} <bdi>{each.name}</bdi>
                 </a>
+                {each.namespace !== object.metadata.namespace && !isNamespace && ` in ${each.namespace}`}
               </li>
             ))}
             {dependents.length > named && <li>and {dependents.length - named} others</li>}

@@ -32,8 +32,10 @@ export function ObjectTable({ place, list, columns, indexes, module, sort }: Obj
   const extension = useExtension(module)
   const [isWide, setWide] = useState(false)
   const shown = useMemo(() => {
-    const chosen = columns.filter(({ priority }) => isWide || priority === 0)
-    const [name, ...others] = chosen
+    // Every row leads to its object, also where Kubernetes has the name among the further columns, as for events.
+    const name = columns.find(each => each.name === 'Name')
+    if (name === undefined) return []
+    const others = columns.filter(each => each !== name && (isWide || each.priority === 0))
     const withNamespace = kind.isNamespaced && namespace === undefined
     const ofNamespace: Column = {
       name: 'Namespace',
@@ -42,7 +44,7 @@ export function ObjectTable({ place, list, columns, indexes, module, sort }: Obj
       priority: 0,
       index: 'metadata.namespace',
     }
-    return name === undefined ? [] : withNamespace ? [name, ofNamespace, ...others] : chosen
+    return [name, ...(withNamespace ? [ofNamespace] : []), ...others]
   }, [columns, isWide, kind, namespace])
   const listed = list.listed.value
   const rows = listed?.rows ?? []
