@@ -139,6 +139,37 @@ it('a person with a role in one namespace sees its kinds, and no other', async (
   expect(otherErrors(page)).toEqual([])
 })
 
+it('a person whose role is in a namespace that only they know names it, and sees its kinds', async () => {
+  const [namespace, rbac] = ['orchard', 'rbac.authorization.k8s.io']
+  const inNamespace = `/apis/${rbac}/v1/namespaces/${namespace}`
+  const role = { apiVersion: `${rbac}/v1`, kind: 'Role', metadata: { name: 'maps' } }
+  await api.post('/api/v1/namespaces', {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: namespace },
+  })
+  await api.post(`${inNamespace}/roles`, {
+    ...role,
+    rules: [{ apiGroups: [''], resources: ['configmaps'], verbs: ['get', 'list', 'watch'] }],
+  })
+  await api.post(`${inNamespace}/rolebindings`, {
+    ...role,
+    kind: 'RoleBinding',
+    roleRef: { apiGroup: rbac, kind: 'Role', name: 'maps' },
+    subjects: [{ apiGroup: rbac, kind: 'User', name: 'nan' }],
+  })
+  const page = await openAs('nan')
+  const field = page.page.getByRole('combobox', { name: 'Namespace' })
+  await field.fill(namespace)
+  await field.press('Enter')
+  await expect.poll(() => page.kinds()).toContain('configmaps')
+  await page.page.getByRole('navigation', { name: 'Kinds' }).getByRole('link', { name: 'configmaps' }).click()
+  await expect.poll(() => page.path).toBe(`/api/v1/namespaces/${namespace}/configmaps`)
+  await expect.poll(() => page.columns()).toEqual(['Name', 'Data', 'Age'])
+  expect(await page.alerts()).toEqual([])
+  expect(otherErrors(page)).toEqual([])
+})
+
 describe.each(['light', 'dark'] as const)('in %s', colorScheme => {
   const pages = [
     ['the home', ''],

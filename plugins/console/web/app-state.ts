@@ -129,10 +129,24 @@ async function worldOf(kinds: readonly Kind[], rights: Rights, user: string | un
 /** Namespaces that are looked into for a person who may not list a kind in all of them. */
 const askedNamespaces = 50
 
+/** Those that the person has named, the last one first: no route says where the roles of a person are. */
+let namedNamespaces: readonly string[] = []
+
+/** Looks into a namespace for kinds that the person may list there. */
+export async function lookInto(namespace: string): Promise<void> {
+  const before = start.value
+  if (before.is !== 'ready') return
+  namedNamespaces = [namespace, ...namedNamespaces]
+  const { kinds, rights, user } = before.world
+  const world = await worldOf(kinds, rights, user)
+  if (start.value === before) start.value = { is: 'ready', world }
+}
+
 async function listableWithin(rights: Rights, namespaces: readonly string[] | undefined) {
   const named = /\/namespaces\/([^/]+)/.exec(address.value.pathname)?.[1]
   const guesses = [
     ...(named === undefined ? [] : [decodeURIComponent(named)]),
+    ...namedNamespaces,
     ...(namespaces ?? ['default']),
   ]
   const asked = [...new Set(guesses)].slice(0, askedNamespaces)

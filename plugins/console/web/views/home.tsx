@@ -1,5 +1,6 @@
 import { consoleHref } from '../api/address.ts'
 import { pathOfListed, type World } from '../app-state.ts'
+import { NamedNamespace } from './namespace.tsx'
 
 /** What there is to look at. */
 export function Home({ world }: { world: World }) {
@@ -29,6 +30,11 @@ export function Home({ world }: { world: World }) {
             </li>
           ))}
         </ul>
+      )}
+      {world.namespaces === undefined && (
+        <p>
+          Your roles may be in a namespace. Its kinds appear when you name it: <NamedNamespace />
+        </p>
       )}
       <p>
         <a href={consoleHref('/system')}>Plugins, store and metrics</a> ·{' '}

@@ -1,7 +1,7 @@
-import type { World } from '../app-state.ts'
+import { lookInto, type World } from '../app-state.ts'
 import { collectionPath, go, type Place } from '../route.ts'
 
-/** Chooses the namespace of a collection. Whoever may not list namespaces writes its name. */
+/** Chooses the namespace of a collection. */
 export function NamespaceChoice({
   place,
   world,
@@ -15,22 +15,7 @@ export function NamespaceChoice({
     next.delete('page')
     go(collectionPath({ kind: place.kind, namespace: name === '' ? undefined : name }, next))
   }
-  if (world.namespaces === undefined)
-    return (
-      <>
-        <input
-          type="text"
-          aria-label="Namespace"
-          list="namespaces"
-          value={namespace ?? ''}
-          placeholder="namespace"
-          onChange={({ currentTarget }) => choose(currentTarget.value.trim())}
-        />
-        <datalist id="namespaces">
-          <option value="default" />
-        </datalist>
-      </>
-    )
+  if (world.namespaces === undefined) return <NamedNamespace value={namespace ?? ''} choose={choose} />
   const names = new Set(world.namespaces)
   if (namespace !== undefined) names.add(namespace)
   return (
@@ -46,5 +31,34 @@ export function NamespaceChoice({
         </option>
       ))}
     </select>
+  )
+}
+
+/** Asks a person who may not list namespaces for the name of one, and looks for the kinds that they may list there. */
+export function NamedNamespace({
+  value = '',
+  choose = () => {},
+}: {
+  value?: string
+  choose?: (name: string) => void
+}) {
+  return (
+    <>
+      <input
+        type="text"
+        aria-label="Namespace"
+        list="namespaces"
+        value={value}
+        placeholder="namespace"
+        onChange={({ currentTarget }) => {
+          const name = currentTarget.value.trim()
+          if (name !== '') void lookInto(name)
+          choose(name)
+        }}
+      />
+      <datalist id="namespaces">
+        <option value="default" />
+      </datalist>
+    </>
   )
 }
