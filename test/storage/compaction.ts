@@ -32,6 +32,9 @@ export function compactionConformance(harness: StorageHarness): void {
         ])
         expect((await storage.head()).written).toBe(r4)
         await expect(collect(storage, '', r1, r4)).rejects.toBeInstanceOf(CompactedError)
+        // Those who resume ask by empty watches what the store still has.
+        await expect(collect(storage, '', r1, r1)).rejects.toBeInstanceOf(CompactedError)
+        expect(await collect(storage, '', r3, r3)).toEqual([])
         expect((await collect(storage, '', r3, r4)).map(describeChange)).toEqual([`c=4@${r4}`])
       }
       await check()

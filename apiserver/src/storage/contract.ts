@@ -34,7 +34,8 @@ export interface Storage {
 
   /**
    * Delivers the changes under `prefix` after a revision until the signal is aborted.
-   * @throws CompactedError, from the iteration, if changes after `after` have been compacted; WrongStoreError
+   * @throws CompactedError, from the iteration, if changes after `after` have been compacted, even if `until` is `after`;
+   *   WrongStoreError
    */
   watch(prefix: string, options: WatchOptions): AsyncIterable<WatchBatch>
 
