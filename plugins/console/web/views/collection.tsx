@@ -132,7 +132,7 @@ function Filter({
       <input
         type="text"
         aria-label="Filter"
-        placeholder={`for example ${names.find(name => name.startsWith('spec.')) ?? 'metadata.name'}=…`}
+        placeholder={`Filter, for example ${names.find(name => /^(status|spec)\./.test(name)) ?? 'metadata.name'}=…`}
         title={`Fields: ${names.join(', ')}. Labels: labelSelector=key=value`}
         value={text}
         spellcheck={false}

@@ -10,7 +10,10 @@ export function History({ live }: { live: LiveObject; kind: Kind }) {
   const changes = live.history.value
   return (
     <>
-      <p class="quiet">What has changed since this page was opened, the newest first.</p>
+      <p class="quiet">
+        What has changed since this page was opened, the newest first. Earlier changes are not recorded; what
+        controllers have reported is under Events.
+      </p>
       <ol class="history" reversed>
         {changes.map(change => (
           <ChangeEntry key={`${change.type} ${change.object.metadata.version}`} change={change} />

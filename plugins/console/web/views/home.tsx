@@ -23,10 +23,7 @@ export function Home({ world }: { world: World }) {
           {(own.length > 0 ? own : world.listed.slice(0, 12)).map(listed => (
             <li key={pathOfListed(listed)}>
               <a href={consoleHref(pathOfListed(listed))}>{listed.kind.kind}</a>
-              <span class="quiet">
-                {listed.kind.plural}
-                {listed.kind.group === '' ? '' : `.${listed.kind.group}`}
-              </span>
+              <span class="quiet">{listed.kind.group === '' ? 'core' : listed.kind.group}</span>
             </li>
           ))}
         </ul>

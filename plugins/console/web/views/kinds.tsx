@@ -32,6 +32,26 @@ export function Kinds({ world }: { world: World }) {
         Menu
       </button>
       <div id="kinds" class="side-content">
+        <nav aria-label="Server">
+          <ul>
+            <li>
+              <a
+                href={consoleHref('/system')}
+                {...(at?.at === 'system' && { 'aria-current': 'page' as const })}
+              >
+                System
+              </a>
+            </li>
+            <li>
+              <a
+                href={consoleHref('/reference')}
+                {...(at?.at === 'reference' && { 'aria-current': 'page' as const })}
+              >
+                API reference
+              </a>
+            </li>
+          </ul>
+        </nav>
         <nav aria-label="Kinds">
           {groups.map(([group, kinds]) => (
             <section key={group} aria-labelledby={`group-${group}`}>
@@ -51,27 +71,6 @@ export function Kinds({ world }: { world: World }) {
               </ul>
             </section>
           ))}
-        </nav>
-        <nav aria-label="Server">
-          <h2>Server</h2>
-          <ul>
-            <li>
-              <a
-                href={consoleHref('/system')}
-                {...(at?.at === 'system' && { 'aria-current': 'page' as const })}
-              >
-                System
-              </a>
-            </li>
-            <li>
-              <a
-                href={consoleHref('/reference')}
-                {...(at?.at === 'reference' && { 'aria-current': 'page' as const })}
-              >
-                API reference
-              </a>
-            </li>
-          </ul>
         </nav>
       </div>
     </div>

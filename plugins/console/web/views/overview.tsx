@@ -180,14 +180,14 @@ function commonNames(list: readonly unknown[]): string[] | undefined {
   return isFlat && names.length > 0 && names.length <= 8 ? names : undefined
 }
 
-/** @param isBare an empty text is shown as nothing */
+/** @param isBare for a cell: an empty text is shown as nothing, and a time as its age */
 function Text({ value, isBare = false }: { value: unknown; isBare?: boolean }) {
   if (isBare && value === '') return null
   const [isWhole, setWhole] = useState(false)
   if (typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(value))
     return (
       <span>
-        <Age time={value} /> <span class="quiet">{value}</span>
+        <Age time={value} /> ago {!isBare && <span class="quiet">{value}</span>}
       </span>
     )
   if (value === null) return <span class="quiet">null</span>
