@@ -17,8 +17,11 @@ export function Dialog({
   const id = useId()
   useEffect(() => {
     const before = document.activeElement
-    element.current?.showModal()
+    const dialog = element.current
+    dialog?.showModal()
     return () => {
+      // Nothing behind an open dialog can take the focus.
+      dialog?.close()
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
