@@ -84,6 +84,7 @@ try {
   await new Promise(resolve => setTimeout(resolve, 30_000))
   await take('table', probes)
   await take('object', `${probes}/shop`)
+  await take('form', `${probes}/shop#form`, {}, page => page.getByRole('group', { name: 'Form' }).waitFor())
   await take('yaml', `${probes}/shop#yaml`, {}, page => page.getByRole('textbox', { name: 'YAML' }).waitFor())
   await take('latency', `${probes}/intranet#plugin-0`)
   await take('dark', `${probes}/shop`, { colorScheme: 'dark' })
