@@ -85,11 +85,14 @@ it('asks for a token, keeps it in the tab alone, and forgets it at the end', asy
 it('the session ends in words when its token does', async () => {
   const page = await openAs('ann', gadgets)
   await expect.poll(() => page.status('Connection')).toBe('Live')
-  await writeFile(users.path, '[]')
-  await page.page.getByRole('form', { name: 'Sign in' }).waitFor()
-  expect(await page.page.getByRole('main').innerText()).toContain('session has ended')
-  expect(await page.page.evaluate('sessionStorage.length')).toBe(0)
-  await users.write()
+  try {
+    await writeFile(users.path, '[]')
+    await page.page.getByRole('form', { name: 'Sign in' }).waitFor()
+    expect(await page.page.getByRole('main').innerText()).toContain('session has ended')
+    expect(await page.page.evaluate('sessionStorage.length')).toBe(0)
+  } finally {
+    await users.write()
+  }
   await expect.poll(async () => (await api.get(gadgets)).status).toBe(200)
 })
 

@@ -2,7 +2,7 @@ import { computed, effect, signal } from '@preact/signals'
 import { discover, type Kind, pathOfKind } from './api/discovery.ts'
 import { ApiFailure, wordsOf } from './api/http.ts'
 import { namespaceNames, Rights, whoAmI } from './api/rights.ts'
-import { readSignIn, type SignIn, signInReason, token } from './api/session.ts'
+import { askForSignIn, readSignIn, type SignIn, signInReason, token } from './api/session.ts'
 import { socket } from './api/socket.ts'
 import { address, placeOf } from './route.ts'
 
@@ -58,7 +58,7 @@ export async function begin(): Promise<void> {
     if (token.value === used) return
     used = token.value
     if (used === undefined && signIn.value.required) {
-      signInReason.value ??= ''
+      askForSignIn()
       socket.close()
       start.value = { is: 'loading' }
     } else void load()

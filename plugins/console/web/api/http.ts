@@ -1,6 +1,6 @@
 import { apiUrl } from './address.ts'
 import { type Fields, fieldsOf, isFields, listOf, textOf } from './json.ts'
-import { endSession, token } from './session.ts'
+import { askForSignIn, endSession, token } from './session.ts'
 
 /** What the server says of a request that it refuses. */
 export class ApiFailure extends Error {
@@ -69,8 +69,10 @@ async function respond(
       ...(signal !== undefined && { signal }),
     })
     // Another request may have ended the session, and a new one may have begun.
-    if (response.status === 401 && token.value === used)
-      endSession(used === undefined ? '' : 'Your session has ended. Sign in again.')
+    if (response.status === 401 && token.value === used) {
+      if (used === undefined) askForSignIn()
+      else endSession('Your session has ended. Sign in again.')
+    }
     return response
   } catch (error) {
     if (signal?.aborted) throw error

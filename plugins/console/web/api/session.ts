@@ -28,6 +28,11 @@ export function useToken(given: string): void {
   token.value = given
 }
 
+/** Asks for credentials. A reason that was given before stands: requests that the end of a session has overtaken say nothing new. */
+export function askForSignIn(): void {
+  signInReason.value ??= ''
+}
+
 /** @param reason for the form that follows */
 export function endSession(reason: string): void {
   sessionStorage.removeItem(key)

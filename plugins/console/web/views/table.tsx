@@ -28,7 +28,9 @@ interface ObjectTableProps {
 export function ObjectTable({ place, list, columns, indexes, module, sort }: ObjectTableProps) {
   const { kind, namespace, query } = place
   const body = useRef<HTMLTableSectionElement>(null)
-  useHold(body, list)
+  const area = useRef<HTMLDivElement>(null)
+  const scrolled = useRef<HTMLElement>(null)
+  const release = useHold(area, body, list)
   const extension = useExtension(module)
   const [isWide, setWide] = useState(false)
   const shown = useMemo(() => {
@@ -50,11 +52,16 @@ export function ObjectTable({ place, list, columns, indexes, module, sort }: Obj
   const rows = listed?.rows ?? []
   const { from, to, before, after } = useWindow(body, rows.length)
   const hasMore = columns.some(({ priority }) => priority > 0)
+  const updateOrder = () => {
+    // The button goes.
+    scrolled.current?.focus({ preventScroll: true })
+    release()
+  }
   return (
-    <>
+    <div ref={area}>
       <div class="table-tools">
         {list.isStale.value && (
-          <button type="button" onClick={() => list.update()}>
+          <button type="button" onClick={updateOrder}>
             Update order
           </button>
         )}
@@ -65,7 +72,7 @@ export function ObjectTable({ place, list, columns, indexes, module, sort }: Obj
         )}
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard must reach it */}
-      <section class="table" tabIndex={0} aria-label={`Table of ${kind.plural}`}>
+      <section class="table" ref={scrolled} tabIndex={0} aria-label={`Table of ${kind.plural}`}>
         <table
           aria-rowcount={rows.length > plainRows ? rows.length + 1 : undefined}
           aria-busy={listed === undefined}
@@ -98,7 +105,7 @@ export function ObjectTable({ place, list, columns, indexes, module, sort }: Obj
           </p>
         )}
       </section>
-    </>
+    </div>
   )
 }
 
@@ -192,43 +199,53 @@ const ObjectRow = memo(function ObjectRow({ row, kind, columns, cells, index }: 
   )
 })
 
-/** Holds the list while the pointer or the focus is in its rows. */
-function useHold(body: { readonly current: HTMLElement | null }, list: LiveList): void {
+/**
+ * Holds the list once the pointer or the focus is in its rows, until it leaves the area around them: the way to the button that
+ * updates the order is in it. Returns a function that releases the list at once.
+ */
+function useHold(
+  area: { readonly current: HTMLElement | null },
+  body: { readonly current: HTMLElement | null },
+  list: LiveList,
+): () => void {
+  const release = useRef(() => {})
   useEffect(() => {
-    const element = body.current
-    if (element === null) return
+    const around = area.current
+    const rows = body.current
+    if (around === null || rows === null) return
     let isPointed = false
     let isFocused = false
     const set = () => list.hold(isPointed || isFocused)
-    const on = {
-      pointerover: ({ pointerType }: PointerEvent) => {
-        if (pointerType === 'mouse') isPointed = true
-        set()
-      },
-      pointerleave: () => {
-        isPointed = false
-        set()
-      },
-      focusin: () => {
-        isFocused = true
-        set()
-      },
-      focusout: ({ relatedTarget }: FocusEvent) => {
-        isFocused = relatedTarget instanceof Node && element.contains(relatedTarget)
-        set()
-      },
+    release.current = () => {
+      isPointed = false
+      isFocused = false
+      set()
     }
-    element.addEventListener('pointerover', on.pointerover)
-    element.addEventListener('pointerleave', on.pointerleave)
-    element.addEventListener('focusin', on.focusin)
-    element.addEventListener('focusout', on.focusout)
-    return () => {
-      element.removeEventListener('pointerover', on.pointerover)
-      element.removeEventListener('pointerleave', on.pointerleave)
-      element.removeEventListener('focusin', on.focusin)
-      element.removeEventListener('focusout', on.focusout)
+    const listening = new AbortController()
+    const { signal } = listening
+    const ofMouse = ({ pointerType }: PointerEvent) => {
+      if (pointerType === 'mouse') isPointed = true
+      set()
     }
+    const pointerLeft = () => {
+      isPointed = false
+      set()
+    }
+    const focused = () => {
+      isFocused = true
+      set()
+    }
+    const focusMoved = ({ relatedTarget }: FocusEvent) => {
+      isFocused &&= relatedTarget instanceof Node && around.contains(relatedTarget)
+      set()
+    }
+    rows.addEventListener('pointerover', ofMouse, { signal })
+    rows.addEventListener('focusin', focused, { signal })
+    around.addEventListener('pointerleave', pointerLeft, { signal })
+    around.addEventListener('focusout', focusMoved, { signal })
+    return () => listening.abort()
   }, [list])
+  return () => release.current()
 }
 
 /** Returns which of many rows are in sight, and the heights of those above and below. */
