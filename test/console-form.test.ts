@@ -278,6 +278,37 @@ it('a conflict within an element of a list is decided in the text', async () => 
     })
 })
 
+it('markup is text in a form, and what is too long for one is edited in YAML', async () => {
+  const markup = '<img src=x onerror="document.title=\'owned\'">שלום'
+  const prices = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`p${at}`, at]))
+  await create('a', {
+    to: markup,
+    note: 'x'.repeat(1_000_000),
+    prices,
+    tags: [markup],
+    extra: { [markup]: 1 },
+  })
+  const page = await open(`${parcels}/a#form`)
+  const form = page.page.getByRole('group', { name: 'Form' })
+  await expect.poll(() => field(form, 'to').inputValue()).toBe(markup)
+  await expect.poll(() => group(form, 'extra').innerText()).toContain(markup)
+  for (const name of ['note', 'prices'])
+    expect(await group(form, name).innerText()).toContain('Edited in YAML: too long for a form')
+  await field(form, 'weight').fill('2')
+  await page.button('Save').click()
+  await expect.poll(() => page.status('Notices')).toContain('Saved')
+  expect((await api.get(`${parcels}/a`)).body).toMatchObject({ spec: { to: markup, weight: 2, prices } })
+  await form.getByRole('button', { name: 'Edit prices in YAML' }).click()
+  await expect.poll(() => page.editor().innerText()).toContain('to: <img')
+  await page.go('/apis/shop.example.com/v1/bags')
+  await page.button('Create').click()
+  const dialog = page.dialog('Create Bag')
+  await dialog.getByRole('button', { name: 'Form' }).click()
+  await expect.poll(() => group(dialog, 'spec').innerText()).toContain('Edited in YAML: of any shape')
+  expect(await page.page.title()).not.toBe('owned')
+  expect(page.errors).toEqual([])
+})
+
 it.each(['light', 'dark'] as const)('in %s, a form has nothing that axe-core finds', async colorScheme => {
   await create('a', { items: [{ name: 'book' }], prices: { a: 1 }, tags: ['x'], extra: { a: 1 } })
   const page = await ConsolePage.open(browser, server.url, `${parcels}/a#form`, { colorScheme })

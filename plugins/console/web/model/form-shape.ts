@@ -1,6 +1,6 @@
 import { type Fields, fieldsOf, isFields, listOf, textsOf } from '../api/json.ts'
 import { resolved } from '../api/schema.ts'
-import type { FieldPath } from './field-path.ts'
+import { type FieldPath, valueAt } from './field-path.ts'
 
 /** A field of an object, and whether the object must have it. */
 export interface NamedField {
@@ -82,7 +82,7 @@ export function shownPath(schema: unknown, document: Fields, value: unknown, pat
     else if (shape.is === 'list') at = Number(step) < listOf(part).length ? shape.items : undefined
     else return path.slice(0, depth)
     if (at === undefined) return path.slice(0, depth)
-    part = Array.isArray(part) ? part[Number(step)] : fieldsOf(part)[step]
+    part = valueAt(part, [step])
     if (part === undefined || part === null) return path.slice(0, depth + 1)
   }
   return path

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { type Fields, fieldsOf, isFields, listOf } from '../api/json.ts'
+import { valueAt } from '../model/field-path.ts'
 import { hintOf, type Shape, shapeOf } from '../model/form-shape.ts'
 import { isEqual } from '../model/merge.ts'
 import { startOf } from '../model/template.ts'
@@ -79,7 +80,12 @@ function Group(props: Composite<'group'>) {
   return (
     <Frame {...props} remove={props.remove ?? (mayRemove ? () => change(path, undefined) : undefined)}>
       {shape.fields.map(field => (
-        <Field key={field.name} {...field} path={[...path, field.name]} value={fields[field.name]} />
+        <Field
+          key={field.name}
+          {...field}
+          path={[...path, field.name]}
+          value={valueAt(fields, [field.name])}
+        />
       ))}
       {Object.entries(fields)
         .filter(([each]) => !known.has(each))
