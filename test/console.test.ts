@@ -155,6 +155,57 @@ it('a text is checked without being saved, and saved', async () => {
   expect(page.errors.filter(error => !error.includes('422'))).toEqual([])
 })
 
+describe('what is typed stays', () => {
+  it('while a save is on its way', async () => {
+    await create('a')
+    const page = await open(`${gadgets}/a#yaml`)
+    await expect.poll(() => page.editor().innerText()).toContain('a@example.com')
+    const text = await page.editor().innerText()
+    await page.editor().fill(text.replace('a@example.com', 'b@example.com'))
+    await page.page.route(`**${gadgets}/a`, async route => {
+      await page.editor().fill(text.replace('a@example.com', 'c@example.com'))
+      await route.continue()
+    })
+    await page.button('Save').click()
+    await expect.poll(() => page.status('Notices')).toContain('Saved')
+    expect((await api.get(`${gadgets}/a`)).body).toMatchObject({ spec: { email: 'b@example.com' } })
+    expect(await page.editor().innerText()).toContain('c@example.com')
+    await page.page.unroute(`**${gadgets}/a`)
+    await page.button('Save').click()
+    await expect
+      .poll(async () => (await api.get(`${gadgets}/a`)).body)
+      .toMatchObject({ spec: { email: 'c@example.com' } })
+    hasNoErrors(page)
+  })
+
+  it('at once after it', async () => {
+    await create('a')
+    const page = await open(`${gadgets}/a#yaml`)
+    await expect.poll(() => page.editor().innerText()).toContain('a@example.com')
+    await page.editor().fill((await page.editor().innerText()).replace('a@example.com', 'b@example.com'))
+    const typed = page.page.evaluate(typesWhenSaved)
+    await page.button('Save').click()
+    await typed
+    expect(await page.editor().innerText()).toContain('#typed')
+    hasNoErrors(page)
+  })
+
+  /** Types in the moment in which the page says that it has saved, and waits until it has drawn what follows. */
+  const typesWhenSaved = `new Promise(resolve => {
+    const notices = document.querySelector('[aria-label="Notices"]')
+    const editor = document.querySelector('[role=textbox][aria-label="YAML"]')
+    const observer = new MutationObserver(() => {
+      if (!notices.textContent.includes('Saved')) return
+      observer.disconnect()
+      editor.focus()
+      document.execCommand('insertText', false, '#typed')
+      const later = frames => (frames === 0 ? resolve() : requestAnimationFrame(() => later(frames - 1)))
+      later(10)
+    })
+    observer.observe(notices, { childList: true, subtree: true, characterData: true })
+  })`
+})
+
 describe('when somebody else has changed the object meanwhile', () => {
   it('other fields are merged, and saved only when the person says so', async () => {
     await create('a', { n: 1 })

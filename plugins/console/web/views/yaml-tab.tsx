@@ -44,15 +44,23 @@ export function YamlTab({
   /** What the text began from. */
   const base = useRef<ApiObject | undefined>(newest)
   const editor = useRef<EditorHandle | undefined>(undefined)
-  const [isDirty, setDirty] = useState(false)
+  /** Whether the person has changed the text. Effects run later than keys, so they ask the reference. */
+  const isTyped = useRef(false)
+  const [isDirty, setIsDirty] = useState(false)
+  const setDirty = (is: boolean) => {
+    isTyped.current = is
+    setIsDirty(is)
+  }
   const [error, setError] = useState<unknown>()
   const [isConflict, setConflict] = useState(false)
   const [marks, setMarks] = useState<readonly ConflictMarks[]>([])
   const [isBusy, setBusy] = useState(false)
 
-  // An untouched text follows the object.
+  // An untouched text follows the object. What was saved may be newer than what the watch has brought.
   useEffect(() => {
-    if (newest === undefined || isDirty) return
+    if (newest === undefined || isTyped.current) return
+    const { metadata } = base.current ?? newest
+    if (metadata.uid === newest.metadata.uid && isNewer(metadata.version, newest.metadata.version)) return
     base.current = newest
     editor.current?.set(toYaml(contentOf(newest)))
   }, [newest, isDirty])
@@ -110,17 +118,22 @@ export function YamlTab({
     })
   const save = () =>
     attempt(async content => {
+      const sent = editor.current?.text()
       const { body, warnings } = await put(content, false)
       const saved = objectOf(body, known)
       base.current = saved
       setConflict(false)
-      setDirty(false)
-      setText(toYaml(contentOf(saved)))
+      // What was typed meanwhile stays.
+      if (editor.current?.text() === sent) {
+        setDirty(false)
+        setText(toYaml(contentOf(saved)))
+      }
       tell([`Saved ${kind.singular} ${saved.metadata.name}.`, ...warnings].join(' '))
     })
   const merge = () =>
-    attempt(async content => {
+    attempt(async () => {
       const theirs = await readNewest()
+      const content = fromYaml(editor.current?.text() ?? '')
       const from = base.current ?? theirs
       const { value, conflicts } = mergeChanges(
         contentOf(from),
