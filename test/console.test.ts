@@ -155,6 +155,18 @@ it('a text is checked without being saved, and saved', async () => {
   expect(page.errors.filter(error => !error.includes('422'))).toEqual([])
 })
 
+it('a page past the end says so, and leads to the last page', async () => {
+  for (const n of [1, 2, 3]) await create(`g${n}`)
+  const page = await open(`${gadgets}?size=2&page=9`)
+  const pages = page.page.getByRole('navigation', { name: 'Pages' })
+  await expect.poll(() => pages.innerText()).toContain('none of 3')
+  expect(await page.page.getByRole('main').innerText()).toContain('No objects on this page.')
+  expect(await page.button('Next page').isDisabled()).toBe(true)
+  await page.button('Previous page').click()
+  await expect.poll(() => page.names()).toEqual(['g1'])
+  hasNoErrors(page)
+})
+
 describe('what is typed stays', () => {
   it('while a save is on its way', async () => {
     await create('a')
@@ -187,6 +199,22 @@ describe('what is typed stays', () => {
     await page.button('Save').click()
     await typed
     expect(await page.editor().innerText()).toContain('#typed')
+    hasNoErrors(page)
+  })
+
+  it('while another tab is looked at', async () => {
+    await create('a')
+    const page = await open(`${gadgets}/a#yaml`)
+    await expect.poll(() => page.editor().innerText()).toContain('a@example.com')
+    await page.editor().fill((await page.editor().innerText()).replace('a@example.com', 'b@example.com'))
+    await page.tab('Overview').click()
+    await expect.poll(() => page.page.getByRole('tabpanel').innerText()).toContain('a@example.com')
+    await page.tab('YAML').click()
+    expect(await page.editor().innerText()).toContain('b@example.com')
+    await page.button('Save').click()
+    await expect
+      .poll(async () => (await api.get(`${gadgets}/a`)).body)
+      .toMatchObject({ spec: { email: 'b@example.com' } })
     hasNoErrors(page)
   })
 

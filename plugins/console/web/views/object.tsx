@@ -1,4 +1,5 @@
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { consoleHref } from '../api/address.ts'
 import { type Kind, pathOfKind } from '../api/discovery.ts'
 import type { ApiObject } from '../api/json.ts'
@@ -43,6 +44,9 @@ export function ObjectPage({ place, world }: { place: ObjectPlace; world: World 
   // The form is a way to edit what the YAML has.
   const wanted = tab === 'form' ? 'yaml' : tab
   const current = tabs.some(({ id }) => id === wanted) ? wanted : 'overview'
+  // What is typed there stays while another tab is looked at.
+  const hasYaml = useRef(false)
+  hasYaml.current ||= current === 'yaml'
   const ofPlugin = extension?.tabs?.[Number(current.replace('plugin-', ''))]
   return (
     <div class="object">
@@ -88,11 +92,8 @@ export function ObjectPage({ place, world }: { place: ObjectPlace; world: World 
       {object !== undefined && (
         <>
           <Tabs tabs={tabs} current={current} choose={open} />
-          <div role="tabpanel" id={`panel-${current}`} aria-labelledby={`tab-${current}`} class="panel">
-            {current === 'overview' && (
-              <Overview object={object} kind={kind} world={world} isGone={state.is === 'gone'} />
-            )}
-            {current === 'yaml' && (
+          {hasYaml.current && (
+            <Panel id="yaml" isHidden={current !== 'yaml'}>
               <YamlTab
                 live={live}
                 kind={kind}
@@ -102,13 +103,20 @@ export function ObjectPage({ place, world }: { place: ObjectPlace; world: World 
                 way={tab === 'form' ? 'form' : 'yaml'}
                 setWay={open}
               />
-            )}
-            {current === 'events' && <Events object={object} kind={kind} world={world} />}
-            {current === 'history' && <History live={live} kind={kind} />}
-            {current.startsWith('plugin-') && ofPlugin !== undefined && (
-              <PluginTabPanel tab={ofPlugin} live={live} />
-            )}
-          </div>
+            </Panel>
+          )}
+          {current !== 'yaml' && (
+            <Panel id={current}>
+              {current === 'overview' && (
+                <Overview object={object} kind={kind} world={world} isGone={state.is === 'gone'} />
+              )}
+              {current === 'events' && <Events object={object} kind={kind} world={world} />}
+              {current === 'history' && <History live={live} kind={kind} />}
+              {current.startsWith('plugin-') && ofPlugin !== undefined && (
+                <PluginTabPanel tab={ofPlugin} live={live} />
+              )}
+            </Panel>
+          )}
         </>
       )}
       {isDeleting && object !== undefined && (
@@ -120,6 +128,22 @@ export function ObjectPage({ place, world }: { place: ObjectPlace; world: World 
           close={() => setDeleting(false)}
         />
       )}
+    </div>
+  )
+}
+
+function Panel({
+  id,
+  isHidden = false,
+  children,
+}: {
+  id: string
+  isHidden?: boolean
+  children: ComponentChildren
+}) {
+  return (
+    <div role="tabpanel" id={`panel-${id}`} aria-labelledby={`tab-${id}`} class="panel" hidden={isHidden}>
+      {children}
     </div>
   )
 }

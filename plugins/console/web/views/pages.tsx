@@ -10,15 +10,17 @@ export function Pages({ list, turn }: { list: LiveList; turn: (page: number) => 
     size: 0,
     rows: [],
   }
-  const first = rows.length === 0 ? 0 : (page - 1) * size + 1
+  const first = (page - 1) * size + 1
+  // From a page past the end, such as one whose objects have gone, to the last one.
+  const previous = Math.max(1, Math.min(page - 1, totalPages))
   return (
     <nav aria-label="Pages" class="pages">
-      <button type="button" disabled={page <= 1} onClick={() => turn(page - 1)}>
+      <button type="button" disabled={page <= 1} onClick={() => turn(previous)}>
         Previous page
       </button>
       <span class="numbers">
-        {total === 0
-          ? 'none'
+        {rows.length === 0
+          ? `none${total === 0 ? '' : ` of ${total.toLocaleString('en')}`}`
           : `${first.toLocaleString('en')}–${(first + rows.length - 1).toLocaleString('en')} of ${total.toLocaleString('en')}`}
       </span>
       {totalPages > 2 && (

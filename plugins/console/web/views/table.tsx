@@ -51,6 +51,7 @@ export function ObjectTable({ place, list, columns, indexes, module, sort }: Obj
   const listed = list.listed.value
   const rows = listed?.rows ?? []
   const { from, to, before, after } = useWindow(body, rows.length)
+  const isFiltered = query.has('fieldSelector') || query.has('labelSelector')
   const hasMore = columns.some(({ priority }) => priority > 0)
   const updateOrder = () => {
     // The button goes.
@@ -101,7 +102,7 @@ export function ObjectTable({ place, list, columns, indexes, module, sort }: Obj
         </table>
         {listed !== undefined && rows.length === 0 && (
           <p class="quiet empty">
-            No objects{query.has('fieldSelector') || query.has('labelSelector') ? ' match' : ' yet'}.
+            No objects{listed.total > 0 ? ' on this page' : isFiltered ? ' match' : ' yet'}.
           </p>
         )}
       </section>
