@@ -109,6 +109,19 @@ it('rows stay where they are while the pointer is on one, and move when the pers
   hasNoErrors(page)
 })
 
+it('rows stay where they are while one has the focus, and move when it leaves', async () => {
+  await create('a')
+  const page = await open(gadgets)
+  await page.row('a').getByRole('link').focus()
+  await create('b')
+  await page.button('Update order').waitFor()
+  expect(await page.names()).toEqual(['a'])
+  await page.page.getByRole('textbox', { name: 'Filter' }).focus()
+  await expect.poll(() => page.names()).toEqual(['b', 'a'])
+  expect(await page.button('Update order').count()).toBe(0)
+  hasNoErrors(page)
+})
+
 it('rows are sorted by a column, filtered, and turned by pages, and the address says so', async () => {
   for (const n of [1, 2, 3]) await create(`g${n}`, { n })
   const page = await open(gadgets)
