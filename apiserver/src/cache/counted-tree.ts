@@ -19,9 +19,9 @@ export const treeDefaults = Object.freeze({
 
 const width = treeDefaults.width
 /** A node below this size is joined with its neighbour, or refilled from it. */
-const sparse = width >> 2
+const minFill = width >> 2
 /** The largest size of a joined or filled node. It leaves room, so that the next insertion does not split the node. */
-const joined = width - sparse
+const goodFill = width - minFill
 
 let lastGeneration = 0
 
@@ -76,13 +76,15 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   *fill(keys: readonly (K | undefined)[], values: readonly V[]): Work<void> {
     if (this.pairs > 0) throw new Error('counted tree: fill needs an empty tree')
     this.#view = undefined
-    const leaves = spread(keys.length)
-    let nodes = yield* mapped(leaves, ([from, to]) =>
+    const leaves = evenRanges(keys.length)
+    let nodes = yield* mapRanges(leaves, ([from, to]) =>
       leaf<K, V>(this.#generation, keys.slice(from, to), values.slice(from, to)),
     )
     while (nodes.length > 1) {
       const children = nodes
-      nodes = yield* mapped(spread(children.length), ([from, to]) => this.#branch(children.slice(from, to)))
+      nodes = yield* mapRanges(evenRanges(children.length), ([from, to]) =>
+        this.#branch(children.slice(from, to)),
+      )
     }
     this.root = nodes[0] ?? leaf(this.#generation, [], [])
     this.pairs = keys.length
@@ -168,7 +170,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     node.children[at] = child
     if (!this.#delete(child, compare, key, value)) return false
     node.counts[at] = (node.counts[at] ?? 0) - 1
-    if (child.keys.length < sparse && node.children.length > 1)
+    if (child.keys.length < minFill && node.children.length > 1)
       this.#refill(node, node.children, Math.max(0, at - 1))
     return true
   }
@@ -184,7 +186,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
       left.counts = left.counts.concat(right.counts)
     }
     children[at] = left
-    if (left.keys.length <= joined) {
+    if (left.keys.length <= goodFill) {
       children.splice(at + 1, 1)
       node.keys.splice(at + 1, 1)
       if (this.order.byValue) node.values.splice(at + 1, 1)
@@ -243,8 +245,8 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
 }
 
 /** Distributes items evenly over nodes with room for insertions. Only a single node may be sparse. */
-function spread(count: number): [from: number, to: number][] {
-  const nodes = Math.ceil(count / joined)
+function evenRanges(count: number): [from: number, to: number][] {
+  const nodes = Math.ceil(count / goodFill)
   return Array.from({ length: nodes }, (_, at) => [
     Math.floor((at * count) / nodes),
     Math.floor(((at + 1) * count) / nodes),
@@ -252,7 +254,7 @@ function spread(count: number): [from: number, to: number][] {
 }
 
 /** Maps each range to a node. The length of a range counts as work. */
-function* mapped<T>(
+function* mapRanges<T>(
   ranges: readonly [from: number, to: number][],
   make: (range: [from: number, to: number]) => T,
 ): Work<T[]> {
