@@ -43,7 +43,7 @@ export class ConnectionBound {
   }
 
   /** Keeps a connection from being replaced. To be called also when it has closed. */
-  markBusy(socket: Socket): void {
+  markInUse(socket: Socket): void {
     this.#idle.delete(socket)
   }
 }

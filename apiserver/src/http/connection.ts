@@ -199,7 +199,7 @@ export class Connection {
    * Drops the requests behind a response without an end, so that Node reads on and notices when the client leaves. The
    * connection ends after that response.
    */
-  readOn(): void {
+  dropPipelined(): void {
     if (this.#socket.readableEnded) this.#socket.end()
     const waiting = this.#open.splice(1)
     for (const { message } of waiting) message.resume()

@@ -63,7 +63,7 @@ export class Connections {
       server.on('connection', socket => this.#handshaking(handshakes, socket))
       server.on('secureConnection', socket => {
         const accepted = handshakes.complete(socket)
-        if (accepted !== undefined) this.#bound.markBusy(accepted)
+        if (accepted !== undefined) this.#bound.markInUse(accepted)
         socket.on('data', readAsStream)
         this.#opened(socket)
       })
@@ -88,13 +88,13 @@ export class Connections {
       return
     }
     if (connection.begin(message, response, handle, this.#drainedAt !== undefined))
-      this.#bound.markBusy(socket)
+      this.#bound.markInUse(socket)
   }
 
   /** Marks a response that has no end. */
   streams(response: ServerResponse): void {
     this.#streams.add(response)
-    if (response.socket !== null) this.#all.get(response.socket)?.readOn()
+    if (response.socket !== null) this.#all.get(response.socket)?.dropPipelined()
   }
 
   /** Returns true if a request can upgrade the connection: it has no open requests before it. */
@@ -107,7 +107,7 @@ export class Connections {
   release(socket: Socket): void {
     socket.off('data', readAsStream)
     this.#all.delete(socket)
-    this.#bound.markBusy(socket)
+    this.#bound.markInUse(socket)
   }
 
   /** Rejects malformed or late input. Responses to earlier requests are sent first. */
@@ -161,7 +161,7 @@ export class Connections {
     if (socket.destroyed) return
     handshakes.begin(socket)
     this.#bound.markIdle(socket)
-    socket.once('close', () => this.#bound.markBusy(socket))
+    socket.once('close', () => this.#bound.markInUse(socket))
   }
 
   #scheduleCheck(): void {

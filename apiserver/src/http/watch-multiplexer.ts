@@ -101,7 +101,7 @@ export class WatchMultiplexer {
       if (subscriptions.size > subscriptionLimits.subscriptions)
         throw tooMany(`this connection has ${subscriptions.size - 1}`)
       if (typeof path !== 'string' || !path.startsWith('/'))
-        throw badRequest(`path ${shown(path)} must begin with /`)
+        throw badRequest(`path ${quoted(path)} must begin with /`)
       if (path.length > multiplexerDefaults.pathLength)
         throw badRequest(`path is longer than ${multiplexerDefaults.pathLength} characters`)
       const watch = await this.#open(path, sink, sink.signal)
@@ -204,13 +204,13 @@ function readRequest(text: string | undefined): Request {
   }
   const { op, id, path }: Record<string, unknown> = isRecord(fields) ? fields : {}
   if (op !== 'subscribe' && op !== 'unsubscribe' && op !== 'ping')
-    throw badRequest(`op ${shown(op)} must be subscribe, unsubscribe or ping`)
+    throw badRequest(`op ${quoted(op)} must be subscribe, unsubscribe or ping`)
   if (typeof id !== 'string' || id === '' || id.length > multiplexerDefaults.idLength)
     throw badRequest(`id must be a string of 1 to ${multiplexerDefaults.idLength} characters`)
   return op === 'subscribe' ? { op, id, path } : { op, id }
 }
 
 /** Returns the beginning of an invalid value as text. */
-function shown(value: unknown): string {
+function quoted(value: unknown): string {
   return value === undefined ? 'is missing and' : quote(value)
 }
