@@ -18,21 +18,21 @@ export function boundsOf(fields: readonly Requirement[]): ReadonlyMap<string, Bo
     const { lower, upper } = bounds.get(key) ?? { lower: undefined, upper: undefined }
     const isLower = operator.startsWith('>')
     bounds.set(key, {
-      lower: isLower ? tighter(requirement, lower, -1) : lower,
-      upper: isLower ? upper : tighter(requirement, upper, 1),
+      lower: isLower ? tighterBound(requirement, lower, -1) : lower,
+      upper: isLower ? upper : tighterBound(requirement, upper, 1),
     })
   }
   return bounds
 }
 
 /** Returns the value that a comparison compares with. */
-export function boundIn({ values: [bound = ''] }: Requirement): string {
+export function boundValue({ values: [bound = ''] }: Requirement): string {
   return bound
 }
 
-function tighter(one: Requirement, known: Requirement | undefined, direction: 1 | -1): Requirement {
+function tighterBound(one: Requirement, known: Requirement | undefined, direction: 1 | -1): Requirement {
   if (known === undefined) return one
-  const order = compareCodePoints(boundIn(one), boundIn(known)) * direction
+  const order = compareCodePoints(boundValue(one), boundValue(known)) * direction
   const isTighter = order < 0 || (order === 0 && !one.operator.endsWith('='))
   return isTighter ? one : known
 }

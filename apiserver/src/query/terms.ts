@@ -8,7 +8,7 @@ import {
 import { type Entry, first, type IndexTree, type ModelSnapshot } from '../cache/for-query.ts'
 import { IndexSet, valuesAt } from '../model/index.ts'
 import type { Work } from '../scheduling/index.ts'
-import { type Bounds, boundIn, boundsOf } from './bounds.ts'
+import { type Bounds, boundsOf, boundValue } from './bounds.ts'
 import { labelValuesOf } from './match.ts'
 
 /** Neighbours in a tree, ranks `from` up to but not including `to`: all pairs of one value, or of a range of values. */
@@ -126,11 +126,11 @@ function* rangeTerms(snapshot: ModelSnapshot, key: string, bounds: Bounds): Work
 /** The ranks of the values within bounds. Without such values the run is empty. */
 function rangeOf(tree: IndexTree, { lower, upper }: Bounds): Run {
   const from =
-    lower === undefined ? 0 : tree.rank(boundIn(lower), lower.operator === '>=' ? first : undefined)
+    lower === undefined ? 0 : tree.rank(boundValue(lower), lower.operator === '>=' ? first : undefined)
   const to =
     upper === undefined
       ? tree.rank(undefined, first)
-      : tree.rank(boundIn(upper), upper.operator === '<' ? first : undefined)
+      : tree.rank(boundValue(upper), upper.operator === '<' ? first : undefined)
   return { from, to: Math.max(from, to) }
 }
 

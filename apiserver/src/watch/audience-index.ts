@@ -1,7 +1,7 @@
 import { nameOfKey, type Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import { IndexSet, valuesAt } from '../model/index.ts'
-import { boundIn, boundsOf } from '../query/index.ts'
+import { boundsOf, boundValue } from '../query/index.ts'
 import { type Audience, type Interest, interestKey } from './audience.ts'
 import { RangeTable, type ValueRange } from './range-table.ts'
 
@@ -179,8 +179,8 @@ export class AudienceIndex {
     for (const [key, { lower, upper }] of boundsOf(fields)) {
       const position = this.#indexes.indexOf(key)
       if (position === undefined) continue
-      const from = lower === undefined ? '' : boundIn(lower)
-      const to = upper && boundIn(upper)
+      const from = lower === undefined ? '' : boundValue(lower)
+      const to = upper && boundValue(upper)
       // Of several values, one may satisfy the lower bound and another the upper one.
       const isJoint = to === undefined || !this.#indexes.specs[position]?.multiple
       return { by: 'range', position, range: { from: isJoint ? from : '', to } }
