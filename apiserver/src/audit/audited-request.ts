@@ -85,7 +85,7 @@ export class AuditedRequest {
     this.#impersonated = impersonator && user
   }
 
-  concerns(subject: AuditSubject): void {
+  setSubject(subject: AuditSubject): void {
     this.#subject = subject
   }
 

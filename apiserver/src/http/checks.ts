@@ -62,7 +62,7 @@ function passAsked<Info extends Asked>(
   identity: Identity,
   info: Info,
 ): Promise<Info> | Info {
-  request.audit?.concerns(info)
+  request.audit?.setSubject(info)
   const turn = request.turn(info, identity)
   return turn === undefined
     ? authorized(request, identity, info)

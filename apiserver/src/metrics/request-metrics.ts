@@ -199,7 +199,7 @@ export class RequestRecord {
   }
 
   /** Sets the kind, the version of the path, and the scope of the request. */
-  concerns(served: ServedModel, version: string, scope: RequestScope): void {
+  setTarget(served: ServedModel, version: string, scope: RequestScope): void {
     this.#served = served
     this.#version = version
     this.#scope = scope

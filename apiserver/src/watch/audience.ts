@@ -145,17 +145,17 @@ export class Audience {
 
   /** The event of a change for this audience: ADDED if the object begins to match, DELETED if it ceases to. */
   typeOf({ previous, next }: CacheEvent): ChangeType | undefined {
-    const before = previous !== undefined && this.concerns(previous)
-    const after = next !== undefined && this.concerns(next)
+    const before = previous !== undefined && this.matches(previous)
+    const after = next !== undefined && this.matches(next)
     if (after) return before ? 'MODIFIED' : 'ADDED'
     return before ? 'DELETED' : undefined
   }
 
-  concerns(entry: Entry): boolean {
-    return (this.#one === undefined || isAt(entry, this.#one)) && this.#matches(entry)
+  matches(entry: Entry): boolean {
+    return (this.#one === undefined || isAt(entry, this.#one)) && this.#matchesSelector(entry)
   }
 
-  #matches(entry: Entry): boolean {
+  #matchesSelector(entry: Entry): boolean {
     return matchesEntry(entry, this.interest.selector, this.#served.indexes)
   }
 }

@@ -21,7 +21,7 @@ export function initialEntries(store: ModelStore, audience: Audience): Iterator<
   const { key, selector } = audience.interest
   if (key !== undefined) {
     const entry = store.get(key)
-    return (entry !== undefined && audience.concerns(entry) ? [entry] : []).values()
+    return (entry !== undefined && audience.matches(entry) ? [entry] : []).values()
   }
   const snapshot = store.snapshot()
   const earlier = findings.get(audience)?.deref()

@@ -20,7 +20,7 @@ export function auditing(log: AuditLog, paths: Paths): Middleware {
     const { identity, info = paths.readEarly(ctx.method, req.url ?? '') }: Partial<RequestState> = state
     if (identity === undefined && code !== 401 && code !== 403)
       audit.identified({ user: anonymousUser, credential: undefined })
-    audit.concerns(info)
+    audit.setSubject(info)
     if (response !== undefined) {
       audit.completed({ code, body: response.body, location: response.headers.location })
       return

@@ -87,7 +87,7 @@ class HttpRequest implements CheckedRequest<RequestInfo> {
     state.info = info
     if (info.served === undefined) return info
     const scope = info.path.name === undefined ? 'collection' : 'object'
-    record.concerns(info.served, info.path.version, info.verb === 'watch' ? 'watch' : scope)
+    record.setTarget(info.served, info.path.version, info.verb === 'watch' ? 'watch' : scope)
     if (info.query.size === 0) return info
     checkTimeout(info.query)
     // Also rejects a malformed value.
