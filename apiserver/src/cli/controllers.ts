@@ -80,7 +80,7 @@ export async function startControllers(
     certificates: validity,
     health,
   })
-  const endpoint = await tellHealth(options, { health, registry }, log)
+  const endpoint = await serveHealth(options, { health, registry }, log)
   const manager = createManager({ transport, registry, log, leaderElection: electionOf(options) })
   if (options.collector) {
     manager.add(
@@ -140,7 +140,7 @@ async function requireLeases(transport: Transport, server: string): Promise<void
   )
 }
 
-async function tellHealth(
+async function serveHealth(
   { healthListen }: ControllersOptions,
   parts: ConstructorParameters<typeof HealthEndpoint>[0],
   log: Logger,

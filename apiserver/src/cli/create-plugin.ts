@@ -28,8 +28,8 @@ export async function createPlugin({ name, language, dir }: NewPlugin): Promise<
   }
   return `Created the plugin ${name}. Next:
 
-  cd ${shown(dir)}
-  ${['npm install', ...linkedPackages().map(shown)].join(' ')}
+  cd ${shellQuoted(dir)}
+  ${['npm install', ...linkedPackages().map(shellQuoted)].join(' ')}
   npm test
   npm run dev
 
@@ -37,7 +37,7 @@ README.md explains the files.
 `
 }
 
-function shown(path: string): string {
+function shellQuoted(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : quote(path)
 }
 

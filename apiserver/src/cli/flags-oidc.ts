@@ -78,8 +78,8 @@ export function oidcOptions(settings: Settings): readonly OidcOptions[] {
   const all = issuers.sections.map((section, at) =>
     issuerOf(readerOf(settings, section, `${issuers.origin}[${at}]`), `${issuers.origin}[${at}]`, 'issuer'),
   )
-  const twin = all.find(({ issuer }, at) => all.findIndex(other => other.issuer === issuer) !== at)
-  if (twin !== undefined) throw new UsageError(`${issuers.origin}: ${twin.issuer} is there twice`)
+  const duplicate = all.find(({ issuer }, at) => all.findIndex(other => other.issuer === issuer) !== at)
+  if (duplicate !== undefined) throw new UsageError(`${issuers.origin}: ${duplicate.issuer} is there twice`)
   return all
 }
 

@@ -163,21 +163,21 @@ function isKnown(
 function causesOf(result: unknown): StatusCause[] {
   if (result === undefined) return []
   if (!Array.isArray(result))
-    throw new TypeError(`it must return an array of violations or undefined, and returned ${shown(result)}`)
+    throw new TypeError(`it must return an array of violations or undefined, and returned ${quoted(result)}`)
   // One more than a response reports, so that it says that there are more.
   return result.slice(0, objectLimits.violations + 1).map((violation: unknown) => {
     const [unknown] = isRecord(violation) ? unknownKeys(violation, violationKeys, 'a violation') : []
     if (unknown !== undefined) throw new TypeError(unknown)
     if (!isViolation(violation))
       throw new TypeError(
-        `a violation must have a field, a message and perhaps one of the known reasons, and is ${shown(violation)}`,
+        `a violation must have a field, a message and perhaps one of the known reasons, and is ${quoted(violation)}`,
       )
     const { field, message, reason = 'FieldValueInvalid' } = violation
     return { field: shorten(field, 1000), message: shorten(message, 1000), reason }
   })
 }
 
-function shown(value: unknown): string {
+function quoted(value: unknown): string {
   return shorten(inspect(value, { breakLength: Infinity }), 100)
 }
 

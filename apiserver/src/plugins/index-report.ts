@@ -89,24 +89,24 @@ export class IndexReport {
     const { records } = this.#registry
     const { problems } = this.#cache
     // While another set is in force, values that are missing by this set are no fault of the data.
-    const standing = problems.size === 0 ? records.standingOf(this.#served) : undefined
-    const sure = standing ?? (await records.check(this.#served))
+    const cached = problems.size === 0 ? records.standingOf(this.#served) : undefined
+    const standing = cached ?? (await records.check(this.#served))
     // Another server is about to put the set in force. It does not notify us, so we look again.
-    if (sure.name === 'recomputing') this.#changedWhileReading = true
+    if (standing.name === 'recomputing') this.#changedWhileReading = true
     const found: ReportedProblem[] = []
     let hidden = 0
     for (const [name, ofObject] of problems) {
       for (const problem of ofObject) {
-        if (problem.kind === 'unheld' && sure.name !== 'in force') continue
+        if (problem.kind === 'unheld' && standing.name !== 'in force') continue
         if (found.length < reportDefaults.shownProblems) found.push(await this.#describe(name, problem))
         else hidden++
       }
     }
     const source = `indexes of ${this.#served.resource}`
     if (hidden > 0) found.push({ source, message: `${hidden} more of these problems are not listed` })
-    if (sure.name !== 'in force')
-      found.unshift({ source, message: `writes get 503, reads go on: ${sure.why}` })
-    return { standing: sure, problems: found }
+    if (standing.name !== 'in force')
+      found.unshift({ source, message: `writes get 503, reads continue: ${standing.why}` })
+    return { standing, problems: found }
   }
 
   async #describe(name: string, problem: IndexProblem): Promise<ReportedProblem> {

@@ -31,12 +31,12 @@ export async function* loadPlugins(
     if ('error' in outcome) return outcome
     const { source, loaded } = outcome
     const { name } = loaded.plugin
-    const twin = names.get(name)
-    if (twin === undefined) {
+    const other = names.get(name)
+    if (other === undefined) {
       names.set(name, source)
       return outcome
     }
-    const problem = `the name ${JSON.stringify(name)} is that of the plugin in ${twin}; give it another in definePlugin`
+    const problem = `the name ${JSON.stringify(name)} is that of the plugin in ${other}; give it another in definePlugin`
     return { source, error: new PluginLoadError(source, problem) }
   }
   const pending = new Map<string, Promise<LoadOutcome>>()

@@ -202,11 +202,11 @@ describe('the record of a model', () => {
     await old.create('a', { code: 'x', other: 'y' }, { finalizers: ['example.com/f'] })
     await old.create('gone', {})
     const newer = new Server(storage, [byCode, byOther])
-    const twin = new Server(storage, [byCode, byOther])
+    const equal = new Server(storage, [byCode, byOther])
     const revision = await newer.claim()
     if (revision === undefined) throw new Error('there must be something to compute')
-    expect(await twin.claim()).toBe(revision)
-    for (const server of [old, newer, twin]) {
+    expect(await equal.claim()).toBe(revision)
+    for (const server of [old, newer, equal]) {
       expect(await outcome(server.create('b', { code: 'z', other: 'y' }))).toBe('503 ServiceUnavailable')
       expect(await outcome(server.replace('a', { code: 'z' }))).toBe('503 ServiceUnavailable')
     }
@@ -218,9 +218,9 @@ describe('the record of a model', () => {
       '503 ServiceUnavailable',
     )
     expect((await newer.registry.records.complete(newer.served, revision)).name).toBe('in force')
-    for (const server of [newer, twin]) {
+    for (const server of [newer, equal]) {
       expect(await outcome(server.create('b', { other: 'y' }))).toBe('409 AlreadyExists')
-      expect(await outcome(server.create(`c${server === twin}`, {}))).toBe('ok')
+      expect(await outcome(server.create(`c${server === equal}`, {}))).toBe('ok')
     }
     expect(await outcome(old.create('d', { code: 'z' }))).toBe('503 ServiceUnavailable')
     expect(old.standing).toBe('superseded')

@@ -92,8 +92,8 @@ function readEntries(text: string): Entry[] {
   const seen = new Map<string, number>()
   return document.map((fields: unknown, at) => {
     const { user, groups, hash } = readEntry(fields, `[${at}]`)
-    const twin = seen.get(hash)
-    if (twin !== undefined) throw new TokenListError(`[${at}].sha256 is the same as [${twin}].sha256`)
+    const first = seen.get(hash)
+    if (first !== undefined) throw new TokenListError(`[${at}].sha256 is the same as [${first}].sha256`)
     seen.set(hash, at)
     const credential = createHash('sha256')
       .update(JSON.stringify([hash, user, groups]))

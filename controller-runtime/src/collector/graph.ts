@@ -302,9 +302,9 @@ export class Graph {
     for (const reference of references) {
       const blocking = reference.blockOwnerDeletion === true
       const key = this.keyOfReference(reference, node.namespace)
-      const twin = edges.get(key)
-      if (twin !== undefined && (twin.blocking || !blocking)) continue
-      edges.set(key, { owner: twin?.owner ?? this.#ownerOf(key, reference, node.namespace, work), blocking })
+      const known = edges.get(key)
+      if (known !== undefined && (known.blocking || !blocking)) continue
+      edges.set(key, { owner: known?.owner ?? this.#ownerOf(key, reference, node.namespace, work), blocking })
     }
     const before = node.edges
     node.edges = edges

@@ -200,8 +200,8 @@ test('a model that cannot be served is rejected, and nothing is left behind', as
     models: [defineModel({ ...declaration, group: 'apps.setpoint.dev' })],
   })
   await expect(startTestServer({ plugins: [reserved] })).rejects.toThrow('reserved')
-  const twin = defineModel({ ...declaration, kind: 'Other', singular: 'other' })
-  await expect(startTestServer({ models: [Gadget, twin] })).rejects.toThrow('already served')
+  const sameNames = defineModel({ ...declaration, kind: 'Other', singular: 'other' })
+  await expect(startTestServer({ models: [Gadget, sameNames] })).rejects.toThrow('already served')
 })
 
 test('close ends open watches and managers, and refuses further requests', async () => {
