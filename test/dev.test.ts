@@ -172,6 +172,11 @@ test('an error is shown with its lines of source in the terminal, and explained 
     /^ {4}src\/site\.js:\d+\n( +\d+ \|.*\n)+ {4}> \d+ \| +if \(page\.metadata\.name === 'bad'\)/m,
     'stderr',
   )
+  // The frames of the program that has called the reconciler are left out.
+  await server.says(
+    /^ {4}Error: no page\n {8}at .*src\/site\.js:\d+:\d+\)?\n\n {4}src\/site\.js:\d+$/m,
+    'stderr',
+  )
   const { message } = refusalOf(await api.post(pagesPath, pageBody('odd')), 500, 'InternalError')
   expect(message).toMatch(
     /hook of plugin "shop" failed[\s\S]*\n\nit must return an array of violations or undefined, and returned true/,

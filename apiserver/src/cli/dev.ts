@@ -1,6 +1,6 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { ProgramLog } from '../log/index.ts'
-import { codeFrameOf, explainFault } from '../plugins/index.ts'
+import { codeFrameOf, explainFault, stackWithin } from '../plugins/index.ts'
 import type { DevCommand } from './flags.ts'
 import { FolderWatch, isTest } from './folder-watch.ts'
 import { runUntilStopped, type Started } from './serve.ts'
@@ -31,7 +31,10 @@ export function dev(command: DevCommand): Promise<void> {
     options,
     settings: settingsInShort(options, configFile),
     warnings,
-    frameOf: (error: Error) => codeFrameOf(error, plugin.path),
+    explain: (error: Error) => {
+      const frame = codeFrameOf(error, plugin.path)
+      return frame === undefined ? undefined : { stack: stackWithin(error, plugin.path), frame }
+    },
   }
   return runUntilStopped(about, programLog => start(command, programLog))
 }

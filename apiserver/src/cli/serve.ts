@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { errorMessage } from '@setpoint/controller-runtime/api'
 import { requireDescriptors } from '../http/index.ts'
-import { ProgramLog } from '../log/index.ts'
+import { type ErrorExplanation, ProgramLog } from '../log/index.ts'
 import { checkSource, PluginLoadError } from '../plugins/index.ts'
 import { programCommit, programVersion } from '../program-version.ts'
 import { startControllers } from './controllers.ts'
@@ -27,8 +27,8 @@ interface LastingCommand {
   /** For the first line of the log, without secrets. */
   readonly settings: object
   readonly warnings: readonly string[]
-  /** Returns the lines of source where an error was thrown, for the log. Default: none. */
-  readonly frameOf?: (error: Error) => string | undefined
+  /** Returns what is logged of an error for the author of the code. */
+  readonly explain?: (error: Error) => ErrorExplanation | undefined
 }
 
 /**
@@ -37,11 +37,11 @@ interface LastingCommand {
  * @throws the errors of `start`
  */
 export async function runUntilStopped(
-  { options, settings, warnings, frameOf }: LastingCommand,
+  { options, settings, warnings, explain }: LastingCommand,
   start: (programLog: ProgramLog, stopAsked: AbortSignal) => Promise<Started>,
 ): Promise<void> {
   requireDescriptors()
-  const programLog = openLog(options, frameOf)
+  const programLog = openLog(options, explain)
   const log = programLog.logger
   // Empty, it says nothing.
   const commit = programCommit() || undefined
@@ -101,7 +101,7 @@ interface Stoppable {
   stop(options?: { readonly force?: boolean }): Promise<void>
 }
 
-function openLog({ logLevel, logFormat }: LogOptions, frameOf: LastingCommand['frameOf']): ProgramLog {
+function openLog({ logLevel, logFormat }: LogOptions, explain: LastingCommand['explain']): ProgramLog {
   const isTerminal = process.stderr.isTTY
   // A reader that has gone shows in the callback of the write.
   process.stderr.on('error', () => {})
@@ -110,7 +110,7 @@ function openLog({ logLevel, logFormat }: LogOptions, frameOf: LastingCommand['f
     format: logFormat === 'auto' ? (isTerminal ? 'text' : 'json') : logFormat,
     colour: isTerminal && hasColours(),
     stream: process.stderr,
-    frameOf,
+    explain,
   })
 }
 

@@ -13,8 +13,17 @@ interface ProgramLogOptions {
   readonly colour: boolean
   readonly stream: LogStream
   readonly clock?: Clock
-  /** Returns the lines of source where an error was thrown. Default: none. */
-  readonly frameOf?: (error: Error) => string | undefined
+  /**
+   * Returns what is logged of an error for the author of the code. Default: its whole stack, and no lines of source.
+   */
+  readonly explain?: (error: Error) => ErrorExplanation | undefined
+}
+
+/** Where an error was thrown. */
+export interface ErrorExplanation {
+  readonly stack: string
+  /** The lines of source. */
+  readonly frame: string
 }
 
 /** Lines that were logged and not written, since the start. */
@@ -32,7 +41,7 @@ export class ProgramLog {
   readonly #output: LogOutput
   readonly #repeats: RepeatLimit
 
-  constructor({ level, format, colour, stream, clock, frameOf }: ProgramLogOptions) {
+  constructor({ level, format, colour, stream, clock, explain }: ProgramLogOptions) {
     const recovered = (dropped: number) =>
       this.logger.warn({ dropped }, 'log lines were dropped: standard error was not read fast enough')
     const output = new LogOutput({ stream, recovered, clock })
@@ -48,7 +57,7 @@ export class ProgramLog {
         level,
         base: null,
         formatters: { level: label => ({ level: label }) },
-        serializers: { err: error => serializeError(error, frameOf) },
+        serializers: { err: error => serializeError(error, explain) },
         hooks: {
           logMethod(args, method, severity) {
             const message = args[1] ?? args[0]
@@ -95,13 +104,12 @@ function sourceOf(logger: Pino): Record<string, unknown> {
  * cause's; pino's default serializer would append that again. The type is the error's own name, because a bundler may
  * rename its class.
  */
-function serializeError(error: Error, frameOf: ProgramLogOptions['frameOf']): object {
+function serializeError(error: Error, explain: ProgramLogOptions['explain']): object {
   const isOutage = error instanceof Error && 'isOutage' in error && error.isOutage === true
   if (isOutage) return { type: error.name, message: error.message }
   const serialized = pino.stdSerializers.errWithCause(error)
   nameTypes(serialized)
-  const frame = frameOf?.(error)
-  return frame === undefined ? serialized : Object.assign(serialized, { frame })
+  return Object.assign(serialized, explain?.(error))
 }
 
 /** Sets the types of a serialized error and its causes to the errors' own names. */

@@ -24,9 +24,24 @@ export function placeOf(error: unknown, dir: string): string | undefined {
  * `<file below the folder>:<line>`.
  */
 export function placesOf(error: unknown, dir: string): string[] {
+  return placesIn(stackOf(error), dir)
+}
+
+/**
+ * Returns the stack of an error without the frames that come after the last one of a plugin's own files: how the
+ * program has called the plugin says nothing to its author. Returns the whole stack if no frame is of the plugin.
+ */
+export function stackWithin(error: Error, dir: string): string {
+  const lines = stackOf(error).split('\n')
+  const isOwn = (line: string) => placesIn(line, dir).some(place => !place.includes('node_modules'))
+  const last = lines.findLastIndex(isOwn)
+  return lines.slice(0, last < 0 ? lines.length : last + 1).join('\n')
+}
+
+function placesIn(stack: string, dir: string): string[] {
   // Stacks name modules by their real paths.
   const folder = realpathSync(dir)
-  return framesOf(error).flatMap(({ location, line }) => {
+  return framesIn(stack).flatMap(({ location, line }) => {
     const path = pathOf(location)
     const file = path && relative(folder, path)
     return file === undefined || file.startsWith('..') ? [] : [`${file}:${line}`]
@@ -35,7 +50,7 @@ export function placesOf(error: unknown, dir: string): string[] {
 
 /** Returns true if the stack of an error has a frame of a module, and not only of Node. */
 export function namesModule(error: unknown): boolean {
-  return framesOf(error).some(({ location }) => !location.startsWith('node:'))
+  return framesIn(stackOf(error)).some(({ location }) => !location.startsWith('node:'))
 }
 
 interface Frame {
@@ -47,13 +62,11 @@ interface Frame {
 /** A frame with its location, and the first line of the stack of a syntax error, which is a location. */
 const frames = [/^\s*at (?:.*? \()?(?:async )?([^\s()][^()]*?):(\d+):\d+\)?$/, /^(file:.*):(\d+)$/]
 
-function framesOf(error: unknown): Frame[] {
-  return stackOf(error)
-    .split('\n')
-    .flatMap(text => {
-      const [, location, line] = frames.map(frame => frame.exec(text)).find(found => found !== null) ?? []
-      return location === undefined || line === undefined ? [] : [{ location, line }]
-    })
+function framesIn(stack: string): Frame[] {
+  return stack.split('\n').flatMap(text => {
+    const [, location, line] = frames.map(frame => frame.exec(text)).find(found => found !== null) ?? []
+    return location === undefined || line === undefined ? [] : [{ location, line }]
+  })
 }
 
 /** The stack of a plugin's error may be any value, and a getter may throw. */
