@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
+import { formatStart, linesOfServer } from '../apiserver/src/cli/start-lines.ts'
 import {
   defaultClusterRoleBindings,
   defaultClusterRoles,
@@ -83,4 +84,13 @@ test('every diagram can be drawn', async () => {
   const diagrams = blocks.flat().filter(({ language }) => language === 'mermaid')
   expect(diagrams.length).toBeGreaterThan(5)
   for (const { page, text } of diagrams) expect(drawingOf(text), page).toContain('<svg')
+})
+
+test('the pages that start a server show the lines that a terminal shows', async () => {
+  const url = 'http://127.0.0.1:8090'
+  const store = { kind: 'embedded', dataDir: '.setpoint', compact: false } as const
+  const start = linesOfServer(url, { store, authentication: undefined }, `${url}/console`)
+  const shown = formatStart(start, { isTerminal: true, colour: false })
+  for (const page of ['../README', 'guides/getting-started'])
+    expect(await pageOf(page), page).toContain(shown.trimEnd())
 })
