@@ -75,6 +75,13 @@ test('the page of roles has every default role, and the groups to which it is bo
   }
 })
 
+test('the table of rooms has every folder of the server', async () => {
+  const rooms = rowsBelow(await pageOf('architecture'), '## Rooms').flatMap(([name = '']) => codeIn(name))
+  const entries = await readdir(join(root, 'apiserver/src'), { withFileTypes: true })
+  const folders = entries.filter(entry => entry.isDirectory()).map(({ name }) => name)
+  expect(rooms.sort()).toEqual(folders.sort())
+})
+
 test('every diagram can be drawn', async () => {
   const docs = await readdir(join(root, 'docs'), { recursive: true })
   const files = ['README.md', ...docs.filter(file => file.endsWith('.md')).map(file => `docs/${file}`)]
