@@ -1,0 +1,148 @@
+import type { Model, Plugin } from '../../../controller-runtime/src/index.ts'
+import type { Fault } from './fault.ts'
+
+export interface WorldOptions {
+  /** Decides everything: delays, order, identities, the bytes at which connections break. */
+  readonly seed: number
+  /** API servers, which have the numbers 0 to `servers - 1`. Default 2. */
+  readonly servers?: number
+  /** Processes with controllers and the collector, which elect a leader. Default 0. */
+  readonly controllers?: number
+  /** Kinds that every server serves. */
+  readonly models: readonly Model[]
+  /** Plugins whose controllers run in the controllers' processes. Their models are served too. */
+  readonly plugins?: readonly Plugin[]
+  /** Keeps the whole trace instead of its last lines. Default false. */
+  readonly keepTrace?: boolean
+}
+
+/**
+ * Servers, controllers, clients, a network and a store in one process, on simulated time.
+ *
+ * Time passes only in `advance` and `settle`. What a client does is an async function that awaits `request`, `sleep` and
+ * the messages of a watch: start it, then let time pass. It must not await anything real. Everything that happens is a
+ * function of the seed, of the options and of the calls of this interface.
+ */
+export interface World {
+  readonly random: SeededRandom
+  /** Simulated milliseconds since the start. */
+  now(): number
+  /** Resolves after simulated time, whether or not faults are injected. */
+  sleep(ms: number): Promise<void>
+  /** Adds a line to the trace. It gets the time in front. */
+  trace(line: string): void
+  /** The lines of the trace: all of them, or the last ones. */
+  readonly lines: readonly string[]
+  /** A hash of all lines so far, also of those that were dropped. */
+  readonly traceHash: string
+  /**
+   * Sends a request over a connection of the client. `body` is sent as JSON, unless it is a string.
+   * @throws ConnectionLost if the connection cannot be opened or breaks; a write may then have happened or not.
+   */
+  request(client: string, server: number, request: WorldRequest): Promise<WorldResponse>
+  /** Opens a watch: `path` has the query of a watch with `watch=true`. */
+  watch(client: string, server: number, path: string): WorldWatch
+  inject(fault: Fault): void
+  /** Ends all faults, and starts the servers and controllers that were killed. */
+  heal(): void
+  /** Lets simulated time pass. @throws Error if a part of the world failed in a way that no fault explains */
+  advance(ms: number): Promise<void>
+  /**
+   * Lets time pass until no key of the store has changed for `quietMs` and all running servers have seen the last
+   * revision. Returns false if that takes more than `maxMs`.
+   */
+  settle(maxMs: number): Promise<boolean>
+  /** The truth, for judges. */
+  readonly store: StoreTruth
+  /** Returns true if the server runs, has started and is not paused. */
+  isReady(server: number): boolean
+  /** The models that a server serves from its next start on. */
+  serveModels(server: number, models: readonly Model[]): void
+  /** Everything that a part of the world reported and that no judge may ignore: uncaught errors, broken invariants. */
+  readonly failures: readonly Error[]
+  /** Figures for measurements. */
+  readonly counts: WorldCounts
+  close(): Promise<void>
+}
+
+/** Randomness from the seed. */
+export interface SeededRandom {
+  /** A number in [0, 1). */
+  next(): number
+  /** An integer in [min, max]. */
+  int(min: number, max: number): number
+  /** True with this probability. */
+  chance(probability: number): boolean
+  /** One of the items, which must not be empty. */
+  pick<T>(items: readonly T[]): T
+  bytes(count: number): Buffer
+  /** A source of its own: what is drawn from it does not change what is drawn from this one. */
+  fork(name: string): SeededRandom
+}
+
+export interface WorldRequest {
+  readonly method: string
+  /** With the query, such as `/apis/x.dev/v1/widgets?limit=3`. */
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: unknown
+}
+
+export interface WorldResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** Parsed if it is JSON, otherwise text. */
+  readonly body: unknown
+}
+
+/** The messages of a watch, each one parsed. Ends when the stream ended or broke; `end` then says how. */
+export interface WorldWatch extends AsyncIterable<unknown> {
+  /** Undefined while the watch is open. The status is that of a refusal. */
+  readonly end:
+    | { readonly type: 'ended' | 'lost' | 'closed' }
+    | { readonly type: 'refused'; readonly status: number; readonly body: unknown }
+    | undefined
+  close(): void
+}
+
+/** A connection could not be opened, or broke before the response was complete. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost'
+}
+
+export interface StoredValue {
+  readonly value: Buffer
+  readonly modRevision: number
+  readonly createRevision: number
+}
+
+/** One transaction that changed the store. */
+export interface Commit {
+  readonly revision: number
+  /** Simulated time. */
+  readonly atMs: number
+  /** The node that sent it, such as `server-0`. */
+  readonly by: string
+  readonly changes: readonly { readonly key: string; readonly value: Buffer | undefined }[]
+}
+
+/** What the store really contains and contained. Compaction does not concern it. */
+export interface StoreTruth {
+  /** The last revision. */
+  readonly revision: number
+  /** All commits since the world began, or since the last restore, in order. */
+  readonly commits: readonly Commit[]
+  /** Counts the restores. Revisions of different lives are unrelated beyond the backup's revision. */
+  readonly life: number
+  /** The state after a revision. */
+  at(revision: number): ReadonlyMap<string, StoredValue>
+  /** Remembers the present state for a fault `restore`; returns its number. */
+  backUp(): number
+}
+
+export interface WorldCounts {
+  /** Simulated events that were run: timers, deliveries, responses of the store. */
+  readonly events: number
+  readonly requests: number
+  readonly commits: number
+}
