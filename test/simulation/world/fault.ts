@@ -14,7 +14,12 @@ export type Fault =
   /** Breaks the connections between two nodes (default: all of `node`), each after some of the bytes that are under way. */
   | { readonly type: 'cut'; readonly node: string; readonly other?: string }
   /** Breaks the next connection of `node` once it has carried this many more bytes towards it or from it. */
-  | { readonly type: 'cutAfter'; readonly node: string; readonly direction: 'to' | 'from'; readonly bytes: number }
+  | {
+      readonly type: 'cutAfter'
+      readonly node: string
+      readonly direction: 'to' | 'from'
+      readonly bytes: number
+    }
   /** Nothing passes between two nodes; connections stay open, and what is under way arrives afterwards. */
   | { readonly type: 'partition'; readonly node: string; readonly other?: string; readonly forMs: number }
   /** Bytes take up to this long. */
@@ -22,7 +27,12 @@ export type Fault =
   /** Calls to the store take up to this long, in each direction. Default of `node`: all servers. */
   | { readonly type: 'storeLatency'; readonly node?: string; readonly maxMs: number; readonly forMs: number }
   /** Responses to transactions get lost with this probability, whether they were applied or not. */
-  | { readonly type: 'loseResponses'; readonly node?: string; readonly probability: number; readonly forMs: number }
+  | {
+      readonly type: 'loseResponses'
+      readonly node?: string
+      readonly probability: number
+      readonly forMs: number
+    }
   /** The store serves nothing; transactions under way may happen or not. */
   | { readonly type: 'leaderChange'; readonly forMs: number }
   /** The watch of a server is served by a member that is behind by this much. */

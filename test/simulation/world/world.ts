@@ -1,4 +1,4 @@
-import type { Model, Plugin } from '../../../controller-runtime/src/index.ts'
+import type { Model, Plugin } from '@setpoint/controller-runtime'
 import type { Fault } from './fault.ts'
 
 export interface WorldOptions {

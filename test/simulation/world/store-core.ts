@@ -1,0 +1,305 @@
+import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import {
+  type Change,
+  CompactedError,
+  FutureRevisionError,
+  type KeyValue,
+  type ListPage,
+  StoreFullError,
+  storageLimits,
+  type Transaction,
+  type TransactionResult,
+} from '../../../apiserver/src/storage/index.ts'
+import type { Commit, StoredValue, StoreTruth } from './world.ts'
+
+/** A change with what was before it, to undo it. */
+export interface RecordedChange extends Omit<Change, 'failure'> {
+  readonly previousPair: KeyValue | undefined
+}
+
+interface Recorded {
+  readonly revision: Revision
+  readonly atMs: number
+  readonly by: string
+  readonly changes: readonly RecordedChange[]
+}
+
+type State = ReadonlyMap<string, KeyValue>
+
+interface Backup {
+  readonly state: State
+}
+
+export const coreDefaults = Object.freeze({
+  /** Pairs of a page. */
+  listPairs: 500,
+  listBytes: 1_000_000,
+  keyBytes: 1_800,
+  /** By how much the revision grows in a restore, as an operator does with etcd. */
+  restoreBump: 1_000_000,
+})
+
+/** The store itself: every call happens at once, in the order of the calls. Links bring calls to it and responses back. */
+export class StoreCore implements StoreTruth {
+  readonly #now: () => number
+  #state = new Map<string, KeyValue>()
+  /** In the order of their bytes. */
+  #keys: string[] = []
+  #log: Recorded[] = []
+  #revision: Revision = zeroRevision
+  /** The state before the first commit of the log. */
+  #base: State = new Map()
+  #compacted: Revision = zeroRevision
+  readonly #backups: Backup[] = []
+  #life = 0
+  isFull = false
+  /** Called after each commit. */
+  onCommit = (_commit: Commit) => {}
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  get current(): Revision {
+    return this.#revision
+  }
+
+  get revision(): number {
+    return this.#revision
+  }
+
+  get compacted(): Revision {
+    return this.#compacted
+  }
+
+  get life(): number {
+    return this.#life
+  }
+
+  get commits(): readonly Commit[] {
+    return this.#log
+  }
+
+  get keys(): number {
+    return this.#keys.length
+  }
+
+  /** Bytes of all keys and values. */
+  get bytes(): number {
+    let bytes = 0
+    for (const { key, value } of this.#state.values()) bytes += key.length + value.length
+    return bytes
+  }
+
+  at(revision: number): ReadonlyMap<string, StoredValue> {
+    return this.#stateAt(revision)
+  }
+
+  get(key: string): KeyValue | undefined {
+    return this.#state.get(key)
+  }
+
+  list(
+    prefix: string,
+    {
+      revision,
+      after,
+      limit = coreDefaults.listPairs,
+      keysOnly = false,
+    }: {
+      readonly revision?: Revision
+      readonly after?: string
+      readonly limit?: number
+      readonly keysOnly?: boolean
+    },
+  ): ListPage {
+    if (!(limit >= 1)) throw new RangeError(`limit must be at least 1, not ${limit}`)
+    if (revision !== undefined && revision > this.#revision)
+      throw new FutureRevisionError(
+        `revision ${revision} is in the future: the store is at ${this.#revision}`,
+      )
+    if (revision !== undefined && revision < this.#compacted)
+      throw new CompactedError(`revision ${revision} has been compacted`)
+    const isPast = revision !== undefined && revision < this.#revision
+    const state = isPast ? this.#stateAt(revision) : this.#state
+    const keys = isPast ? [...state.keys()].sort(byBytes) : this.#keys
+    const pairs: KeyValue[] = []
+    let bytes = 0
+    const from =
+      after === undefined || byBytes(after, prefix) < 0 ? lowerBound(keys, prefix) : upperBound(keys, after)
+    for (let at = from; at < keys.length; at++) {
+      const key = keys[at]
+      const pair = key === undefined ? undefined : state.get(key)
+      if (pair === undefined || !pair.key.startsWith(prefix)) break
+      if (!keysOnly) bytes += pair.value.length
+      if (pairs.length >= limit || (bytes > coreDefaults.listBytes && pairs.length > 0))
+        return { revision: revision ?? this.#revision, pairs, more: true }
+      pairs.push(keysOnly ? { ...pair, value: noBytes } : pair)
+    }
+    return { revision: revision ?? this.#revision, pairs, more: false }
+  }
+
+  /** @throws StoreFullError; RangeError if the transaction is not allowed */
+  transact(transaction: Transaction, by: string): TransactionResult {
+    checkTransaction(transaction)
+    const { compares, onSuccess, onFailure = [] } = transaction
+    const holds = compares.every(
+      ({ key, modRevision }) => (this.#state.get(key)?.modRevision ?? zeroRevision) === modRevision,
+    )
+    if (!holds)
+      return { succeeded: false, revision: this.#revision, pairs: onFailure.map(key => this.#state.get(key)) }
+    if (this.isFull && onSuccess.some(({ type }) => type === 'put'))
+      throw new StoreFullError('the store has no space: its quota is used up')
+    const changes: RecordedChange[] = []
+    const revision = toRevision(this.#revision + 1)
+    for (const operation of onSuccess) {
+      const { key } = operation
+      const previousPair = this.#state.get(key)
+      if (operation.type === 'delete') {
+        if (previousPair === undefined) continue
+        this.#remove(key)
+        const before = { previous: previousPair.value, previousPair }
+        changes.push({ key, revision, value: undefined, createRevision: zeroRevision, ...before })
+      } else {
+        const value = Buffer.from(operation.value)
+        const createRevision = previousPair?.createRevision ?? revision
+        this.#put({ key, value, modRevision: revision, createRevision })
+        changes.push({ key, revision, value, createRevision, previous: previousPair?.value, previousPair })
+      }
+    }
+    if (changes.length === 0) return { succeeded: true, revision: this.#revision }
+    this.#revision = revision
+    changes.sort((a, b) => byBytes(a.key, b.key))
+    const commit = { revision, atMs: this.#now(), by, changes }
+    this.#log.push(commit)
+    this.onCommit(commit)
+    return { succeeded: true, revision }
+  }
+
+  compact(revision: Revision): void {
+    if (revision > this.#revision)
+      throw new FutureRevisionError(
+        `revision ${revision} is in the future: the store is at ${this.#revision}`,
+      )
+    if (revision > this.#compacted) this.#compacted = revision
+  }
+
+  /** Returns commits after a revision. @throws CompactedError */
+  commitsAfter(revision: Revision, until: Revision): readonly Recorded[] {
+    if (revision < this.#compacted)
+      throw new CompactedError(`changes after revision ${revision} have been compacted`)
+    let first = this.#log.length
+    for (
+      let commit = this.#log[first - 1];
+      commit !== undefined && commit.revision > revision;
+      commit = this.#log[first - 1]
+    )
+      first--
+    let end = first
+    for (
+      let commit = this.#log[end];
+      commit !== undefined && commit.revision <= until;
+      commit = this.#log[end]
+    )
+      end++
+    return this.#log.slice(first, end)
+  }
+
+  backUp(): number {
+    return this.#backups.push({ state: new Map(this.#state) }) - 1
+  }
+
+  /** Replaces the content. The new revisions are above all earlier ones, which count as compacted. */
+  restore(backup: number): void {
+    const found = this.#backups[backup]
+    if (found === undefined) throw new RangeError(`there is no backup ${backup}`)
+    this.#life++
+    this.#state = new Map(found.state)
+    this.#base = found.state
+    this.#keys = [...this.#state.keys()].sort(byBytes)
+    this.#log = []
+    this.#revision = toRevision(this.#revision + coreDefaults.restoreBump)
+    this.#compacted = this.#revision
+  }
+
+  #stateAt(revision: number): State {
+    if (revision >= this.#revision) return this.#state
+    const behind = this.#revision - revision
+    // From the nearer end of the log.
+    if (behind > this.#log.length / 2) {
+      const state = new Map(this.#base)
+      for (const commit of this.#log) {
+        if (commit.revision > revision) break
+        for (const { key, value, createRevision } of commit.changes)
+          if (value === undefined) state.delete(key)
+          else state.set(key, { key, value, modRevision: commit.revision, createRevision })
+      }
+      return state
+    }
+    const state = new Map(this.#state)
+    for (let at = this.#log.length - 1; at >= 0; at--) {
+      const commit = this.#log[at]
+      if (commit === undefined || commit.revision <= revision) break
+      for (const { key, previousPair } of commit.changes)
+        if (previousPair === undefined) state.delete(key)
+        else state.set(key, previousPair)
+    }
+    return state
+  }
+
+  #put(pair: KeyValue): void {
+    if (!this.#state.has(pair.key)) this.#keys.splice(lowerBound(this.#keys, pair.key), 0, pair.key)
+    this.#state.set(pair.key, pair)
+  }
+
+  #remove(key: string): void {
+    this.#state.delete(key)
+    this.#keys.splice(lowerBound(this.#keys, key), 1)
+  }
+}
+
+const noBytes = Buffer.alloc(0)
+
+function checkTransaction({ compares, onSuccess }: Transaction): void {
+  if (Math.max(compares.length, onSuccess.length) > storageLimits.transactionItems)
+    throw new RangeError(
+      `a transaction may have at most ${storageLimits.transactionItems} compares and operations`,
+    )
+  const keys = new Set<string>()
+  for (const { key } of [...compares, ...onSuccess])
+    if (key === '' || Buffer.byteLength(key) > coreDefaults.keyBytes)
+      throw new RangeError(`invalid key ${JSON.stringify(key.slice(0, 80))}`)
+  for (const operation of onSuccess) {
+    if (keys.has(operation.key))
+      throw new RangeError(`the transaction has two operations on ${operation.key}`)
+    keys.add(operation.key)
+    if (operation.type === 'put' && operation.value.length > storageLimits.storedBytes)
+      throw new RangeError(`the value of ${operation.key} exceeds ${storageLimits.storedBytes} bytes`)
+  }
+}
+
+/** In the order of UTF-8, which differs from that of UTF-16 only for surrogates. */
+function byBytes(a: string, b: string): number {
+  if (a === b) return 0
+  if (!/[\ud800-\uffff]/.test(a + b)) return a < b ? -1 : 1
+  return Buffer.compare(Buffer.from(a), Buffer.from(b))
+}
+
+function lowerBound(keys: readonly string[], key: string): number {
+  return boundOf(keys, each => byBytes(each, key) < 0)
+}
+
+function upperBound(keys: readonly string[], key: string): number {
+  return boundOf(keys, each => byBytes(each, key) <= 0)
+}
+
+function boundOf(keys: readonly string[], isBefore: (key: string) => boolean): number {
+  let low = 0
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (isBefore(keys[middle] ?? '')) low = middle + 1
+    else high = middle
+  }
+  return low
+}
