@@ -35,7 +35,7 @@ export const coreDefaults = Object.freeze({
   listPairs: 500,
   listBytes: 1_000_000,
   keyBytes: 1_800,
-  /** By how much the revision grows in a restore, as an operator does with etcd. */
+  /** By how much the revision grows in a restore. */
   restoreBump: 1_000_000,
 })
 
@@ -214,11 +214,24 @@ export class StoreCore implements StoreTruth {
     const found = this.#backups[backup]
     if (found === undefined) throw new RangeError(`there is no backup ${backup}`)
     this.#life++
-    this.#state = new Map(found.state)
-    this.#base = found.state
-    this.#keys = [...this.#state.keys()].sort(byBytes)
+    this.#state = new Map()
     this.#log = []
-    this.#revision = toRevision(this.#revision + coreDefaults.restoreBump)
+    // Every version is new, in the order of the old ones, as after the product's own restore.
+    const revisions = new Map<number, Revision>([[zeroRevision, zeroRevision]])
+    const all = [...found.state.values()]
+    for (const each of all.flatMap(pair => [pair.createRevision, pair.modRevision]).sort((a, b) => a - b))
+      if (!revisions.has(each))
+        revisions.set(each, toRevision(this.#revision + coreDefaults.restoreBump + revisions.size))
+    const moved = (revision: Revision) => revisions.get(revision) ?? zeroRevision
+    for (const pair of all)
+      this.#state.set(pair.key, {
+        ...pair,
+        modRevision: moved(pair.modRevision),
+        createRevision: moved(pair.createRevision),
+      })
+    this.#revision = toRevision(this.#revision + coreDefaults.restoreBump + revisions.size)
+    this.#base = new Map(this.#state)
+    this.#keys = [...this.#state.keys()].sort(byBytes)
     this.#compacted = this.#revision
   }
 

@@ -42,7 +42,8 @@ export class StoreLink implements Storage {
   readonly #service: StoreService
   readonly #node: WorldNode
   readonly #random: SeededRandom
-  readonly #life: number
+  /** The life of the store that it knows. */
+  readonly life: number
   /** Every change up to here has been delivered to this server. */
   #delivered: Revision
   #deliveredAt = 0
@@ -62,7 +63,7 @@ export class StoreLink implements Storage {
     this.#service = parts.service
     this.#node = parts.node
     this.#random = parts.random
-    this.#life = parts.core.life
+    this.life = parts.core.life
     this.#delivered = parts.core.current
     parts.service.attach(this)
   }
@@ -137,7 +138,7 @@ export class StoreLink implements Storage {
     signal.addEventListener('abort', onWake)
     try {
       for (let delivered = after; !signal.aborted && !this.#isClosed; ) {
-        if (this.#core.life !== this.#life) throw wrongStore()
+        if (this.#core.life !== this.life) throw wrongStore()
         if (until !== undefined && delivered >= until) return
         // A watch up to a revision asks for changes that the store has.
         const reached = until !== undefined && until > this.#delivered ? until : this.#delivered
@@ -240,7 +241,7 @@ export class StoreLink implements Storage {
 
   /** Applies a call now; the response is for later. */
   #resultOf<T>(apply: () => T): (call: Call<T>) => void {
-    if (this.#core.life !== this.#life) return call => call.reject(wrongStore())
+    if (this.#core.life !== this.life) return call => call.reject(wrongStore())
     try {
       const value = apply()
       return call => call.resolve(value)

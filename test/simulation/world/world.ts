@@ -23,7 +23,7 @@ export interface WorldOptions {
  * the messages of a watch: start it, then let time pass. It must not await anything real. Everything that happens is a
  * function of the seed, of the options and of the calls of this interface.
  */
-export interface World {
+export interface World extends AsyncDisposable {
   readonly random: SeededRandom
   /** Simulated milliseconds since the start. */
   now(): number

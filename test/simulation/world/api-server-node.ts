@@ -1,0 +1,167 @@
+import { setMaxListeners } from 'node:events'
+import {
+  Collector,
+  createManager,
+  type Logger,
+  type Manager,
+  type Model,
+  type Plugin,
+} from '@setpoint/controller-runtime'
+import { orphanRecordModel, setupPlugin } from '@setpoint/controller-runtime/internal'
+import { ConsistencyCheck } from '../../../apiserver/src/cache/index.ts'
+import { ApiServer, Health } from '../../../apiserver/src/http/index.ts'
+import { Metrics } from '../../../apiserver/src/metrics/index.ts'
+import { ServedModel } from '../../../apiserver/src/model/index.ts'
+import { AdmitReads, PluginActor, ServedKinds, serverActor } from '../../../apiserver/src/plugins/index.ts'
+import {
+  assembleRooms,
+  keepRoles,
+  type ServerRooms,
+  startBuiltInKinds,
+  startKind,
+} from '../../../apiserver/src/rooms.ts'
+import { type Access, NamedOrigins } from '../../../apiserver/src/security/index.ts'
+import {
+  compactRegularly,
+  FormatChecked,
+  Fullness,
+  SpaceWatch,
+  type Storage,
+} from '../../../apiserver/src/storage/index.ts'
+import { WatchConnections } from '../../../apiserver/src/watch/index.ts'
+import type { WorldSocket } from './socket.ts'
+
+export const nodeDefaults = Object.freeze({
+  reservedDomain: 'setpoint.dev',
+  version: '0.0.0-simulation',
+  lease: 'controllers',
+})
+
+/** What a server of the world serves and runs. */
+export interface ServedContent {
+  readonly models: readonly Model[]
+  /** Their controllers run in the server that has the lease. */
+  readonly plugins: readonly Plugin[]
+}
+
+/** A server of the program's role `all`, over a given store and without a port. */
+export class ApiServerNode {
+  readonly rooms: ServerRooms
+  readonly #front: ApiServer
+  readonly #manager: Manager
+  readonly #health: Health
+  readonly #stopping = new AbortController()
+  #hasStarted = false
+
+  constructor(parts: {
+    storage: Storage
+    content: ServedContent
+    identity: string
+    access: Access
+    log: Logger
+  }) {
+    const { content, identity, access, log } = parts
+    const storage = new FormatChecked(parts.storage, nodeDefaults.version)
+    const { reservedDomain } = nodeDefaults
+    const rooms = assembleRooms({
+      storage,
+      reservedDomain,
+      basePath: '',
+      log,
+      isStarting: () => !this.#hasStarted,
+    })
+    this.rooms = rooms
+    setMaxListeners(0, this.#stopping.signal)
+    this.#manager = createManager({
+      transport: rooms.transport,
+      log,
+      leaderElection: { lease: nodeDefaults.lease, identity },
+      eventLoopDelay: { takeMaxMs: () => 0, stop() {} },
+    })
+    this.#manager.add(
+      new Collector({ kinds: new ServedKinds(rooms.models, () => !this.#hasStarted), reservedDomain }),
+    )
+    this.#health = new Health({
+      storage,
+      follower: rooms.follower,
+      plugins: () => [],
+      manager: this.#manager,
+    })
+    this.#front = frontOf(rooms, { access, health: this.#health, log, isStarting: () => !this.#hasStarted })
+    rooms.follower.start()
+    const { signal } = this.#stopping
+    const space = new SpaceWatch({ storage, fullness: new Fullness(log), log })
+    void compactRegularly({ storage, space, log, signal })
+    void space.run(signal)
+    void new ConsistencyCheck({ storage, follower: rooms.follower, log }).run(signal)
+    void this.#start(content, log)
+  }
+
+  get hasStarted(): boolean {
+    return this.#hasStarted
+  }
+
+  accept(socket: WorldSocket): void {
+    this.#front.server.emit('connection', socket)
+  }
+
+  async #start({ models, plugins }: ServedContent, log: Logger): Promise<void> {
+    const { rooms } = this
+    const starting = { log, signal: this.#stopping.signal }
+    const roles = keepRoles(rooms, starting)
+    const served = servedModels(rooms, { models, plugins })
+    for (const each of [...rooms.builtIn.all, ...served]) rooms.models.add(each)
+    for (const plugin of plugins)
+      await setupPlugin(plugin, {
+        transport: rooms.transport.for(actorOf(rooms, plugin)),
+        hostTransport: rooms.transport,
+        log,
+        manager: this.#manager,
+      })
+    await Promise.all([
+      startBuiltInKinds(rooms, starting).then(() => roles.start()),
+      ...served.map(each => startKind(rooms, each, starting)),
+    ])
+    this.#hasStarted = true
+    this.#health.started()
+    this.#manager.start()
+  }
+
+  /** Frees what would outlive the process: Node's checks of its HTTP server. To be called once the node is dead. */
+  release(): void {
+    this.#front.server.close()
+  }
+}
+
+function servedModels(rooms: ServerRooms, { models, plugins }: ServedContent): ServedModel[] {
+  const { follower } = rooms
+  const readsOf = (actor: PluginActor | typeof serverActor) => ({
+    listerOf: () => new AdmitReads({ models: rooms.models, follower, actor }),
+  })
+  return [
+    ...models.map(model => new ServedModel(model, undefined, readsOf(serverActor))),
+    ...plugins.flatMap(plugin =>
+      plugin.models.map(model => new ServedModel(model, plugin.name, readsOf(actorOf(rooms, plugin)))),
+    ),
+    ServedModel.builtIn(orphanRecordModel(nodeDefaults.reservedDomain)),
+  ]
+}
+
+function actorOf({ authorizer, callers }: ServerRooms, { name }: Plugin): PluginActor {
+  return new PluginActor(name, { authorizer, callers, isOpen: true })
+}
+
+function frontOf(
+  rooms: ServerRooms,
+  given: { access: Access; health: Health; log: Logger; isStarting: () => boolean },
+): ApiServer {
+  const { models, api, hub, routes, queues, follower, authorizer } = rooms
+  return new ApiServer({
+    ...{ models, api, routes, hub, authorizer, queues },
+    ...given,
+    watchConnections: new WatchConnections(),
+    origins: new NamedOrigins([], { isSecure: false }),
+    metrics: new Metrics({ models, follower, hub }),
+    basePath: '',
+  })
+}

@@ -1,0 +1,139 @@
+import { toRevision } from '@setpoint/controller-runtime/api'
+import type { WorldEvent } from './event-heap.ts'
+import type { Fault } from './fault.ts'
+import type { Network } from './network.ts'
+import type { WorldNode } from './node.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { ServerProcess } from './server-process.ts'
+import type { StoreCore } from './store-core.ts'
+import type { StoreService } from './store-service.ts'
+
+/** Makes faults happen, and ends them. */
+export class Faults {
+  readonly #scheduler: Scheduler
+  readonly #core: StoreCore
+  readonly #service: StoreService
+  readonly #network: Network
+  readonly #servers: readonly ServerProcess[]
+  readonly #nodeOf: (name: string) => WorldNode | undefined
+  readonly #operator: WorldNode
+  readonly #restarts = new Set<WorldEvent>()
+  readonly #touched = new Set<WorldNode>()
+
+  constructor(parts: {
+    scheduler: Scheduler
+    core: StoreCore
+    service: StoreService
+    network: Network
+    servers: readonly ServerProcess[]
+    /** Returns a running node. */
+    nodeOf(name: string): WorldNode | undefined
+  }) {
+    this.#scheduler = parts.scheduler
+    this.#core = parts.core
+    this.#service = parts.service
+    this.#network = parts.network
+    this.#servers = parts.servers
+    this.#nodeOf = parts.nodeOf
+    this.#operator = parts.scheduler.node('operator')
+  }
+
+  /** Faults of nodes that do not run do nothing. */
+  inject(fault: Fault): void {
+    switch (fault.type) {
+      case 'kill':
+        this.#serverOf(fault.node)?.kill()
+        if (fault.forMs !== undefined) this.#startLater(fault.node, fault.forMs)
+        return
+      case 'restart':
+        this.#serverOf(fault.node)?.kill()
+        this.#serverOf(fault.node)?.start()
+        return
+      case 'pause':
+        this.#change(fault.node, node => {
+          node.pausedUntil = Math.max(node.pausedUntil, this.#scheduler.now + fault.forMs)
+        })
+        return
+      case 'clock':
+        this.#change(fault.node, ({ clock }) => {
+          if (fault.jumpMs !== undefined) clock.jump(fault.jumpMs)
+          if (fault.rate !== undefined) clock.set(this.#scheduler.now, fault.rate)
+        })
+        return
+      case 'cut':
+        this.#network.cut(fault.node, fault.other)
+        return
+      case 'cutAfter':
+        this.#network.breakAfter(fault.node, fault.direction, fault.bytes)
+        return
+      case 'partition':
+        this.#network.part(fault.node, fault.other, fault.forMs)
+        return
+      case 'netLatency':
+        this.#network.slowDown(fault.maxMs, fault.forMs)
+        return
+      case 'storeLatency':
+        this.#service.slowDown(fault.node, fault.maxMs, fault.forMs)
+        return
+      case 'loseResponses':
+        this.#service.lose(fault.node, fault.probability, fault.forMs)
+        return
+      case 'leaderChange':
+        this.#service.changeLeader(fault.forMs)
+        return
+      case 'lag':
+        this.#service.lag(fault.node, fault.byMs, fault.forMs)
+        return
+      case 'compact':
+        this.#core.compact(toRevision(Math.max(0, this.#core.revision - fault.keep)))
+        return
+      case 'full':
+        this.#service.fill(fault.forMs)
+        return
+      case 'restore':
+        this.#restore(fault.backup ?? 0)
+        return
+    }
+  }
+
+  /** Ends all faults, also of clocks, and starts what was killed. After a restore servers go on only if started again. */
+  heal(): void {
+    for (const restart of this.#restarts) restart.isCancelled = true
+    this.#restarts.clear()
+    this.#network.heal()
+    this.#service.heal()
+    for (const node of this.#touched) {
+      node.pausedUntil = 0
+      node.clock.correct(this.#scheduler.now)
+    }
+    this.#touched.clear()
+    for (const server of this.#servers) {
+      if (server.isOfEarlierStore) server.kill()
+      server.start()
+    }
+  }
+
+  #restore(backup: number): void {
+    this.#core.restore(backup)
+    for (const link of this.#service.links) link.replaced()
+  }
+
+  #change(name: string, change: (node: WorldNode) => void): void {
+    const node = this.#nodeOf(name)
+    if (node === undefined) return
+    this.#touched.add(node)
+    change(node)
+  }
+
+  #serverOf(name: string): ServerProcess | undefined {
+    return this.#servers.find(server => server.name === name)
+  }
+
+  #startLater(name: string, forMs: number): void {
+    const restart = this.#scheduler.schedule(this.#operator, forMs, () => {
+      this.#restarts.delete(restart)
+      this.#serverOf(name)?.start()
+    })
+    this.#restarts.add(restart)
+  }
+}

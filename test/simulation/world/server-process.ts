@@ -1,0 +1,112 @@
+import type { Logger } from '@setpoint/controller-runtime'
+import { LocalAccess } from '../../../apiserver/src/security/index.ts'
+import { ApiServerNode, type ServedContent } from './api-server-node.ts'
+import type { Network } from './network.ts'
+import type { WorldNode } from './node.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { StoreCore } from './store-core.ts'
+import { StoreLink } from './store-link.ts'
+import type { StoreService } from './store-service.ts'
+import type { SeededRandom } from './world.ts'
+
+interface Incarnation {
+  readonly node: WorldNode
+  readonly link: StoreLink
+  readonly server: ApiServerNode
+}
+
+/** A server that can be killed and started again, with nothing but the store in between. */
+export class ServerProcess {
+  readonly name: string
+  content: ServedContent
+  readonly #scheduler: Scheduler
+  readonly #core: StoreCore
+  readonly #service: StoreService
+  readonly #network: Network
+  readonly #random: SeededRandom
+  readonly #log: Logger
+  #running: Incarnation | undefined
+  #starts = 0
+
+  constructor(parts: {
+    name: string
+    content: ServedContent
+    scheduler: Scheduler
+    core: StoreCore
+    service: StoreService
+    network: Network
+    random: SeededRandom
+    log: Logger
+  }) {
+    this.name = parts.name
+    this.content = parts.content
+    this.#scheduler = parts.scheduler
+    this.#core = parts.core
+    this.#service = parts.service
+    this.#network = parts.network
+    this.#random = parts.random
+    this.#log = parts.log
+  }
+
+  get node(): WorldNode | undefined {
+    return this.#running?.node
+  }
+
+  get isReady(): boolean {
+    if (this.#running === undefined) return false
+    const { node, server } = this.#running
+    return (
+      server.hasStarted &&
+      server.rooms.follower.trouble === undefined &&
+      node.pausedUntil <= this.#scheduler.now
+    )
+  }
+
+  /** True if its caches have all that the store has. */
+  get isCurrent(): boolean {
+    const position = this.#running?.server.rooms.follower.position
+    return position !== undefined && position >= this.#core.current
+  }
+
+  /** True if the store was replaced since its start, so that it refuses all requests. */
+  get isOfEarlierStore(): boolean {
+    return this.#running !== undefined && this.#running.link.life !== this.#core.life
+  }
+
+  start(): void {
+    if (this.#running !== undefined) return
+    const node = this.#scheduler.node(this.name)
+    const link = new StoreLink({
+      scheduler: this.#scheduler,
+      core: this.#core,
+      service: this.#service,
+      random: this.#random,
+      node,
+    })
+    const identity = `${this.name}_${++this.#starts}`
+    const server = this.#scheduler.enter(
+      node,
+      () =>
+        new ApiServerNode({
+          storage: link,
+          content: this.content,
+          identity,
+          access: new LocalAccess(),
+          log: this.#log,
+        }),
+    )
+    this.#running = { node, link, server }
+    this.#network.listen({ node, accept: socket => server.accept(socket) })
+  }
+
+  /** Ends the process at once. */
+  kill(): void {
+    if (this.#running === undefined) return
+    const { node, link, server } = this.#running
+    this.#running = undefined
+    node.die()
+    this.#service.detach(link)
+    this.#network.end(node)
+    this.#scheduler.enter(node, () => server.release())
+  }
+}
