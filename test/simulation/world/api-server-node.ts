@@ -76,7 +76,6 @@ export class ApiServerNode {
       transport: rooms.transport,
       log,
       leaderElection: { lease: nodeDefaults.lease, identity },
-      eventLoopDelay: { takeMaxMs: () => 0, stop() {} },
     })
     this.#manager.add(
       new Collector({ kinds: new ServedKinds(rooms.models, () => !this.#hasStarted), reservedDomain }),

@@ -8,6 +8,7 @@ import { Faults } from './faults.ts'
 import { guardTheReal, replaceRandomness } from './guard.ts'
 import { Network } from './network.ts'
 import type { WorldNode } from './node.ts'
+import { replaceMeters } from './replace-meters.ts'
 import { replaceTime } from './replace-time.ts'
 import { Replaced } from './replaced.ts'
 import { Scheduler } from './scheduler.ts'
@@ -80,6 +81,7 @@ class SimulatedWorld implements World {
     }
     this.#network = new Network(scheduler, random('network'))
     replaceTime(this.#replaced, scheduler)
+    replaceMeters(this.#replaced, scheduler)
     replaceRandomness(this.#replaced, scheduler, random('randomness'))
     guardTheReal(this.#replaced, scheduler)
     this.#network.replace(this.#replaced)
