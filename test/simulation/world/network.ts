@@ -42,12 +42,14 @@ export class Network implements Route {
   readonly #partitions: Partition[] = []
   readonly #breaking: { readonly node: string; readonly direction: 'to' | 'from'; readonly bytes: number }[] =
     []
+  readonly #kernel: WorldNode
   #slow: { readonly maxMs: number; readonly until: number } | undefined
   #ports = 40_000
 
   constructor(scheduler: Scheduler, random: SeededRandom) {
     this.#scheduler = scheduler
     this.#random = random
+    this.#kernel = scheduler.node('kernel')
   }
 
   /** Sends connections of code in the world through this network. */
@@ -66,14 +68,16 @@ export class Network implements Route {
   connect(from: WorldNode, to: string): WorldSocket {
     const client = new WorldSocket(from, { port: 80, allowHalfOpen: false })
     client.connecting = true
-    const listener = this.#listeners.get(to)
-    const target = listener?.node ?? from
-    this.#scheduler.schedule(target, this.latency(from, target), () => {
-      // It may have ended meanwhile.
-      const found = this.#listeners.get(to)
-      if (found === undefined) this.#refuse(from, target, client)
-      else this.#open(client, found)
-    })
+    // Kernels connect, also for processes that stand still.
+    this.#scheduler.schedule(
+      this.#kernel,
+      this.latency(from, this.#listeners.get(to)?.node ?? this.#kernel),
+      () => {
+        const listener = this.#listeners.get(to)
+        if (listener === undefined) this.#refuse(client)
+        else this.#open(client, listener)
+      },
+    )
     return client
   }
 
@@ -146,12 +150,14 @@ export class Network implements Route {
     return this.connect(from, host.slice(0, -domain.length))
   }
 
-  #refuse(from: WorldNode, target: WorldNode, client: WorldSocket): void {
+  #refuse(client: WorldSocket): void {
     const error = Object.assign(new Error('connect ECONNREFUSED'), {
       code: 'ECONNREFUSED',
       syscall: 'connect',
     })
-    this.#scheduler.schedule(from, this.latency(target, from), () => client.destroy(error))
+    this.#scheduler.schedule(client.node, this.latency(this.#kernel, client.node), () =>
+      client.destroy(error),
+    )
   }
 
   #open(client: WorldSocket, listener: Listener): void {
@@ -175,8 +181,10 @@ export class Network implements Route {
       if (!client.destroyed) client.connect({ out: toServer, in: toClient })
       else toServer.finish()
     })
-    server.connect({ out: toClient, in: toServer })
-    listener.accept(server)
+    this.#scheduler.schedule(listener.node, 0, () => {
+      server.connect({ out: toClient, in: toServer })
+      listener.accept(server)
+    })
   }
 
   #breakIfAsked(connection: Connection): void {

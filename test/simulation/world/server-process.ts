@@ -55,17 +55,15 @@ export class ServerProcess {
   get isReady(): boolean {
     if (this.#running === undefined) return false
     const { node, server } = this.#running
-    return (
-      server.hasStarted &&
-      server.rooms.follower.trouble === undefined &&
-      node.pausedUntil <= this.#scheduler.now
-    )
+    // The lag is measured with the clock of the node.
+    const trouble = this.#scheduler.enter(node, () => server.rooms.follower.trouble)
+    return server.hasStarted && trouble === undefined && node.pausedUntil <= this.#scheduler.now
   }
 
-  /** True if its caches have all that the store has. */
-  get isCurrent(): boolean {
+  /** Returns true if its caches have all changes up to a revision. */
+  hasSeen(revision: number): boolean {
     const position = this.#running?.server.rooms.follower.position
-    return position !== undefined && position >= this.#core.current
+    return position !== undefined && position >= revision
   }
 
   /** True if the store was replaced since its start, so that it refuses all requests. */

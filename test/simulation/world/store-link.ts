@@ -72,11 +72,6 @@ export class StoreLink implements Storage {
     return this.#node
   }
 
-  /** True if all changes have been delivered. */
-  get isCurrent(): boolean {
-    return this.#delivered >= this.#core.current
-  }
-
   /** The store has committed: the change is delivered later. */
   committed(revision: Revision): void {
     const at = this.#scheduler.now + this.#service.watchDelay(this.#node)

@@ -48,8 +48,8 @@ export interface World extends AsyncDisposable {
   /** Lets simulated time pass. @throws Error if a part of the world failed in a way that no fault explains */
   advance(ms: number): Promise<void>
   /**
-   * Lets time pass until no key of the store has changed for `quietMs` and all running servers have seen the last
-   * revision. Returns false if that takes more than `maxMs`.
+   * Lets time pass until no key of the store has changed for two seconds, except for leases that are renewed, and all
+   * servers are ready and have seen the last revision. Returns false if that takes more than `maxMs`.
    */
   settle(maxMs: number): Promise<boolean>
   /** The truth, for judges. */
