@@ -118,6 +118,8 @@ export class StoreLink implements Storage {
     if (transaction.onSuccess.length === 0) return this.#read(options, apply)
     const fate = this.#fateOf()
     return this.#call(options, call => {
+      // From now on it may happen, also without a response.
+      call.isSent = true
       if (fate === 'arrives') this.#send(call, apply)
       else this.#lose(call, fate, apply)
     })
@@ -256,7 +258,6 @@ export class StoreLink implements Storage {
    */
   #lose(call: Call<TransactionResult>, fate: Fate, apply: () => TransactionResult): void {
     const isFound = fate !== 'late' && !this.#random.chance(linkDefaults.staysUnknown)
-    call.isSent = true
     if (isFound && fate === 'requestLost') {
       // The fence keeps it from happening; it is sent again.
       this.#service.arrive(this.#node, () => this.#send(call, apply))
