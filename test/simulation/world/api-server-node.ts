@@ -7,7 +7,7 @@ import {
   type Model,
   type Plugin,
 } from '@setpoint/controller-runtime'
-import { orphanRecordModel, setupPlugin } from '@setpoint/controller-runtime/internal'
+import { EventKeeper, orphanRecordModel, setupPlugin } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck } from '../../../apiserver/src/cache/index.ts'
 import { ApiServer, Health } from '../../../apiserver/src/http/index.ts'
 import { Metrics } from '../../../apiserver/src/metrics/index.ts'
@@ -40,15 +40,16 @@ export const nodeDefaults = Object.freeze({
 /** What a server of the world serves and runs. */
 export interface ServedContent {
   readonly models: readonly Model[]
-  /** Their controllers run in the server that has the lease. */
   readonly plugins: readonly Plugin[]
+  /** Whether the server with the lease also runs the collector and the controllers of plugins. */
+  readonly runsControllers: boolean
 }
 
-/** A server of the program's role `all`, over a given store and without a port. */
+/** A server of the program's role `all` or `api`, over a given store and without a port. */
 export class ApiServerNode {
   readonly rooms: ServerRooms
   readonly #front: ApiServer
-  readonly #manager: Manager
+  readonly #manager: Manager | undefined
   readonly #health: Health
   readonly #stopping = new AbortController()
   #hasStarted = false
@@ -72,14 +73,7 @@ export class ApiServerNode {
     })
     this.rooms = rooms
     setMaxListeners(0, this.#stopping.signal)
-    this.#manager = createManager({
-      transport: rooms.transport,
-      log,
-      leaderElection: { lease: nodeDefaults.lease, identity },
-    })
-    this.#manager.add(
-      new Collector({ kinds: new ServedKinds(rooms.models, () => !this.#hasStarted), reservedDomain }),
-    )
+    if (content.runsControllers) this.#manager = this.#controllers(identity, log)
     this.#health = new Health({
       storage,
       follower: rooms.follower,
@@ -104,7 +98,17 @@ export class ApiServerNode {
     this.#front.server.emit('connection', socket)
   }
 
-  async #start({ models, plugins }: ServedContent, log: Logger): Promise<void> {
+  /** As the program's role `all` has them. */
+  #controllers(identity: string, log: Logger): Manager {
+    const { models, transport } = this.rooms
+    const manager = createManager({ transport, log, leaderElection: { lease: nodeDefaults.lease, identity } })
+    const { reservedDomain } = nodeDefaults
+    manager.add(new Collector({ kinds: new ServedKinds(models, () => !this.#hasStarted), reservedDomain }))
+    manager.add(new EventKeeper())
+    return manager
+  }
+
+  async #start({ models, plugins }: Pick<ServedContent, 'models' | 'plugins'>, log: Logger): Promise<void> {
     const { rooms } = this
     const starting = { log, signal: this.#stopping.signal }
     const roles = keepRoles(rooms, starting)
@@ -123,7 +127,7 @@ export class ApiServerNode {
     ])
     this.#hasStarted = true
     this.#health.started()
-    this.#manager.start()
+    this.#manager?.start()
   }
 
   /** Frees what would outlive the process: Node's checks of its HTTP server. To be called once the node is dead. */
@@ -132,7 +136,10 @@ export class ApiServerNode {
   }
 }
 
-function servedModels(rooms: ServerRooms, { models, plugins }: ServedContent): ServedModel[] {
+function servedModels(
+  rooms: ServerRooms,
+  { models, plugins }: Pick<ServedContent, 'models' | 'plugins'>,
+): ServedModel[] {
   const { follower } = rooms
   const readsOf = (actor: PluginActor | typeof serverActor) => ({
     listerOf: () => new AdmitReads({ models: rooms.models, follower, actor }),

@@ -2,6 +2,7 @@ import { Agent, request as httpRequest, type IncomingMessage } from 'node:http'
 import WebSocket from 'ws'
 import { domain } from './network.ts'
 import type { WorldNode } from './node.ts'
+import type { Scheduler } from './scheduler.ts'
 import { ConnectionLost, type WorldRequest, type WorldResponse, type WorldWatch } from './world.ts'
 
 /** A client of the servers: kept-alive connections and watches of its own. All calls happen in its node. */
@@ -9,11 +10,29 @@ export class WorldClient {
   readonly node: WorldNode
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 8 })
 
-  constructor(node: WorldNode) {
-    this.node = node
+  readonly #scheduler: Scheduler
+
+  constructor(scheduler: Scheduler, name: string) {
+    this.#scheduler = scheduler
+    this.node = scheduler.node(name)
   }
 
-  request(server: string, { method, path, headers = {}, body }: WorldRequest): Promise<WorldResponse> {
+  request(server: string, request: WorldRequest): Promise<WorldResponse> {
+    return new Promise((resolve, reject) => {
+      this.#later(() => this.#send(server, request).then(resolve, reject))
+    })
+  }
+
+  watch(server: string, path: string, headers: Readonly<Record<string, string>> = {}): ClientWatch {
+    return new ClientWatch(`ws://${server}${domain}${path}`, headers, run => this.#later(run))
+  }
+
+  /** What its caller awaits may run elsewhere, but the client acts in its node. */
+  #later(run: () => void): void {
+    this.#scheduler.schedule(this.node, 0, run)
+  }
+
+  #send(server: string, { method, path, headers = {}, body }: WorldRequest): Promise<WorldResponse> {
     const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body)
     return new Promise((resolve, reject) => {
       const lost = (error: Error) => reject(new ConnectionLost(`${method} ${path}: ${error.message}`))
@@ -40,50 +59,22 @@ export class WorldClient {
       outgoing.end(text)
     })
   }
-
-  watch(server: string, path: string, headers: Readonly<Record<string, string>> = {}): ClientWatch {
-    return new ClientWatch(`ws://${server}${domain}${path}`, headers)
-  }
 }
 
 /** A watch over a WebSocket, whose messages wait for their reader. */
 export class ClientWatch implements WorldWatch {
-  readonly #socket: WebSocket
+  readonly #later: (run: () => void) => void
+  #socket: WebSocket | undefined
   readonly #messages: unknown[] = []
   #wake = () => {}
   #end: WorldWatch['end']
   #isOpen = false
 
-  constructor(url: string, headers: Readonly<Record<string, string>>) {
-    this.#socket = new WebSocket(url, {
-      perMessageDeflate: false,
-      headers: { ...headers },
-      // The content does not depend on it, and ws takes random bytes before the world can replace them.
-      generateMask: mask => mask.fill(0x5a),
+  constructor(url: string, headers: Readonly<Record<string, string>>, later: (run: () => void) => void) {
+    this.#later = later
+    later(() => {
+      if (this.#end === undefined) this.#open(url, headers)
     })
-    this.#socket.on('open', () => {
-      this.#isOpen = true
-    })
-    this.#socket.on('unexpected-response', (_, response) => {
-      const refused = (body: unknown) => {
-        this.#ended({ type: 'refused', status: response.statusCode ?? 0, body })
-        this.#socket.terminate()
-      }
-      readBody(response).then(
-        text => refused(parse(text)),
-        () => refused(undefined),
-      )
-    })
-    this.#socket.on('message', data => {
-      this.#messages.push(
-        parse(
-          Array.isArray(data) ? Buffer.concat(data).toString() : Buffer.from(data as ArrayBuffer).toString(),
-        ),
-      )
-      this.#wake()
-    })
-    this.#socket.on('error', () => this.#ended({ type: 'lost' }))
-    this.#socket.on('close', code => this.#ended({ type: code === 1006 || !this.#isOpen ? 'lost' : 'ended' }))
   }
 
   get end(): WorldWatch['end'] {
@@ -92,7 +83,7 @@ export class ClientWatch implements WorldWatch {
 
   close(): void {
     this.#ended({ type: 'closed' })
-    this.#socket.terminate()
+    this.#later(() => this.#socket?.terminate())
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<unknown, void, undefined> {
@@ -105,6 +96,37 @@ export class ClientWatch implements WorldWatch {
           this.#wake = resolve
         })
     }
+  }
+
+  #open(url: string, headers: Readonly<Record<string, string>>): void {
+    const socket = new WebSocket(url, {
+      perMessageDeflate: false,
+      headers: { ...headers },
+      // The content does not depend on it, and ws takes random bytes before the world can replace them.
+      generateMask: mask => mask.fill(0x5a),
+    })
+    this.#socket = socket
+    socket.on('open', () => {
+      this.#isOpen = true
+    })
+    socket.on('unexpected-response', (_, response) => {
+      const refused = (body: unknown) => {
+        this.#ended({ type: 'refused', status: response.statusCode ?? 0, body })
+        socket.terminate()
+      }
+      readBody(response).then(
+        text => refused(parse(text)),
+        () => refused(undefined),
+      )
+    })
+    socket.on('message', data => {
+      // By default ws gives buffers.
+      if (!Buffer.isBuffer(data) || this.#end !== undefined) return
+      this.#messages.push(parse(data.toString()))
+      this.#wake()
+    })
+    socket.on('error', () => this.#ended({ type: 'lost' }))
+    socket.on('close', code => this.#ended({ type: code === 1006 || !this.#isOpen ? 'lost' : 'ended' }))
   }
 
   #ended(end: NonNullable<WorldWatch['end']>): void {

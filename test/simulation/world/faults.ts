@@ -4,9 +4,9 @@ import type { Fault } from './fault.ts'
 import type { Network } from './network.ts'
 import type { WorldNode } from './node.ts'
 import type { Scheduler } from './scheduler.ts'
-import type { ServerProcess } from './server-process.ts'
 import type { StoreCore } from './store-core.ts'
 import type { StoreService } from './store-service.ts'
+import type { WorldProcess } from './world-process.ts'
 
 /** Makes faults happen, and ends them. */
 export class Faults {
@@ -14,7 +14,7 @@ export class Faults {
   readonly #core: StoreCore
   readonly #service: StoreService
   readonly #network: Network
-  readonly #servers: readonly ServerProcess[]
+  readonly #processes: readonly WorldProcess[]
   readonly #nodeOf: (name: string) => WorldNode | undefined
   readonly #operator: WorldNode
   readonly #restarts = new Set<WorldEvent>()
@@ -25,7 +25,7 @@ export class Faults {
     core: StoreCore
     service: StoreService
     network: Network
-    servers: readonly ServerProcess[]
+    processes: readonly WorldProcess[]
     /** Returns a running node. */
     nodeOf(name: string): WorldNode | undefined
   }) {
@@ -33,7 +33,7 @@ export class Faults {
     this.#core = parts.core
     this.#service = parts.service
     this.#network = parts.network
-    this.#servers = parts.servers
+    this.#processes = parts.processes
     this.#nodeOf = parts.nodeOf
     this.#operator = parts.scheduler.node('operator')
   }
@@ -42,12 +42,12 @@ export class Faults {
   inject(fault: Fault): void {
     switch (fault.type) {
       case 'kill':
-        this.#serverOf(fault.node)?.kill()
+        this.#processOf(fault.node)?.kill()
         if (fault.forMs !== undefined) this.#startLater(fault.node, fault.forMs)
         return
       case 'restart':
-        this.#serverOf(fault.node)?.kill()
-        this.#serverOf(fault.node)?.start()
+        this.#processOf(fault.node)?.kill()
+        this.#processOf(fault.node)?.start()
         return
       case 'pause':
         this.#change(fault.node, node => {
@@ -107,9 +107,9 @@ export class Faults {
       node.clock.correct(this.#scheduler.now)
     }
     this.#touched.clear()
-    for (const server of this.#servers) {
-      if (server.isOfEarlierStore) server.kill()
-      server.start()
+    for (const each of this.#processes) {
+      if (each.isOfEarlierStore) each.kill()
+      each.start()
     }
   }
 
@@ -125,14 +125,14 @@ export class Faults {
     change(node)
   }
 
-  #serverOf(name: string): ServerProcess | undefined {
-    return this.#servers.find(server => server.name === name)
+  #processOf(name: string): WorldProcess | undefined {
+    return this.#processes.find(each => each.name === name)
   }
 
   #startLater(name: string, forMs: number): void {
     const restart = this.#scheduler.schedule(this.#operator, forMs, () => {
       this.#restarts.delete(restart)
-      this.#serverOf(name)?.start()
+      this.#processOf(name)?.start()
     })
     this.#restarts.add(restart)
   }

@@ -10,6 +10,9 @@ import type { SeededRandom } from './world.ts'
 /** The domain of the servers: `server-0.world`. */
 export const domain = '.world'
 
+/** The name of a load balancer before all servers. */
+export const balancer = 'servers'
+
 /** Takes the connections to a server. */
 export interface Listener {
   readonly node: WorldNode
@@ -68,12 +71,13 @@ export class Network implements Route {
   connect(from: WorldNode, to: string): WorldSocket {
     const client = new WorldSocket(from, { port: 80, allowHalfOpen: false })
     client.connecting = true
+    const server = to === balancer ? this.#balanced() : to
     // Kernels connect, also for processes that stand still.
     this.#scheduler.schedule(
       this.#kernel,
-      this.latency(from, this.#listeners.get(to)?.node ?? this.#kernel),
+      this.latency(from, this.#listeners.get(server)?.node ?? this.#kernel),
       () => {
-        const listener = this.#listeners.get(to)
+        const listener = this.#listeners.get(server)
         if (listener === undefined) this.#refuse(client)
         else this.#open(client, listener)
       },
@@ -130,6 +134,12 @@ export class Network implements Route {
     this.#partitions.length = 0
     this.#breaking.length = 0
     this.#slow = undefined
+  }
+
+  /** Also one that has ended since the balancer looked. */
+  #balanced(): string {
+    const names = [...this.#listeners.keys()].sort()
+    return names.length === 0 ? balancer : this.#random.pick(names)
   }
 
   #passableAt(from: string, to: string): number {

@@ -2,7 +2,9 @@ import { inspect } from 'node:util'
 import { type Logger, type Model, silentLogger } from '@setpoint/controller-runtime'
 import { loadWebSockets } from '@setpoint/controller-runtime/internal'
 import { loadRules } from '../../../apiserver/src/model/index.ts'
+import type { KeyValue } from '../../../apiserver/src/storage/index.ts'
 import { WorldClient } from './clients.ts'
+import { ControllersProcess } from './controllers-process.ts'
 import type { Fault } from './fault.ts'
 import { Faults } from './faults.ts'
 import { guardTheReal, replaceRandomness } from './guard.ts'
@@ -27,19 +29,30 @@ import type {
   WorldResponse,
   WorldWatch,
 } from './world.ts'
+import type { WorldProcess } from './world-process.ts'
 
 let isOpen = false
+let earlier: Promise<readonly KeyValue[]> | undefined
 
 /** Opens a world. Its servers start as time passes. Only one can be open at a time. */
 export async function openWorld(options: WorldOptions): Promise<World> {
+  const { models, plugins = [] } = options
+  // Modules are files, so they are loaded before.
+  await Promise.all([loadRules([...models, ...plugins.flatMap(plugin => plugin.models)]), loadWebSockets()])
+  earlier ??= contentAfterStart()
+  const content = await earlier
   if (isOpen) throw new Error('another world is open: close it first')
   isOpen = true
-  // Modules are files, so they are loaded before.
-  await Promise.all([
-    loadRules([...options.models, ...(options.plugins ?? []).flatMap(({ models }) => models)]),
-    loadWebSockets(),
-  ])
-  return new SimulatedWorld(options)
+  return new SimulatedWorld(options, content)
+}
+
+/** Returns what a server without models stores at its first start, as a store that was used before has it. */
+async function contentAfterStart(): Promise<readonly KeyValue[]> {
+  const world = new SimulatedWorld({ seed: 0, servers: 1, models: [] }, undefined)
+  if (!(await world.settle(60_000))) throw new Error('the first start does not end')
+  const content = world.content
+  await world.close()
+  return content.filter(({ key }) => !isRenewed(key))
 }
 
 class SimulatedWorld implements World {
@@ -51,7 +64,8 @@ class SimulatedWorld implements World {
   readonly #service: StoreService
   readonly #network: Network
   readonly #replaced = new Replaced()
-  readonly #servers: ServerProcess[]
+  readonly #servers: readonly ServerProcess[]
+  readonly #processes: readonly WorldProcess[]
   readonly #clients = new Map<string, WorldClient>()
   readonly #onRejection = (reason: unknown) => this.#failed(reason)
   readonly #faults: Faults
@@ -61,7 +75,8 @@ class SimulatedWorld implements World {
   /** The last revision that counts as a change, see `isRenewed`. */
   #changedAt = 0
 
-  constructor({ seed, servers = 2, models, plugins = [], keepTrace = false }: WorldOptions) {
+  constructor(options: WorldOptions, earlier: readonly KeyValue[] | undefined) {
+    const { seed, servers = 2, controllers = 0, models, plugins = [], keepTrace = false } = options
     this.random = seededRandom(seed)
     const scheduler = new Scheduler(seed)
     this.#scheduler = scheduler
@@ -69,6 +84,8 @@ class SimulatedWorld implements World {
     this.#trace = new Trace(keepTrace)
     this.#core = new StoreCore(() => scheduler.now)
     const random = (name: string) => this.random.fork(name)
+    // A first start takes as much work as a hundred requests, so most worlds begin after one.
+    if (earlier !== undefined && !random('start').chance(startsEmpty)) this.#core.begin(earlier)
     this.#service = new StoreService({
       scheduler,
       random: random('store'),
@@ -100,10 +117,16 @@ class SimulatedWorld implements World {
     }
     this.#servers = Array.from({ length: servers }, (_, n) => {
       const name = `server-${n}`
-      return new ServerProcess({ ...parts, name, content: { models, plugins }, log: log(name) })
+      const content = { models, plugins, runsControllers: controllers === 0 }
+      return new ServerProcess({ ...parts, name, content, log: log(name) })
     })
-    this.#faults = new Faults({ ...parts, servers: this.#servers, nodeOf: name => this.#nodeOf(name) })
-    for (const server of this.#servers) server.start()
+    const others = Array.from({ length: controllers }, (_, n) => {
+      const name = `controllers-${n}`
+      return new ControllersProcess({ ...parts, name, plugins, log: log(name) })
+    })
+    this.#processes = [...this.#servers, ...others]
+    this.#faults = new Faults({ ...parts, processes: this.#processes, nodeOf: name => this.#nodeOf(name) })
+    for (const each of this.#processes) each.start()
   }
 
   now(): number {
@@ -120,6 +143,10 @@ class SimulatedWorld implements World {
 
   get store(): StoreTruth {
     return this.#core
+  }
+
+  get content(): readonly KeyValue[] {
+    return [...this.#core.at(this.#core.revision).values()]
   }
 
   get counts(): WorldCounts {
@@ -140,9 +167,7 @@ class SimulatedWorld implements World {
     this.trace(`${client} #${number} to server-${server}: ${method} ${path}`)
     const caller = this.#clientOf(client)
     try {
-      const response = await this.#scheduler.enter(caller.node, () =>
-        caller.request(`server-${server}`, request),
-      )
+      const response = await caller.request(`server-${server}`, request)
       this.trace(`${client} #${number} got ${response.status}`)
       return response
     } catch (error) {
@@ -154,7 +179,7 @@ class SimulatedWorld implements World {
   watch(client: string, server: number, path: string): WorldWatch {
     const caller = this.#clientOf(client)
     this.trace(`${client} watches server-${server}: ${path}`)
-    return this.#scheduler.enter(caller.node, () => caller.watch(`server-${server}`, path))
+    return caller.watch(`server-${server}`, path)
   }
 
   inject(fault: Fault): void {
@@ -199,7 +224,7 @@ class SimulatedWorld implements World {
   }
 
   async close(): Promise<void> {
-    for (const server of this.#servers) server.kill()
+    for (const each of this.#processes) each.kill()
     for (const { node } of this.#clients.values()) node.die()
     this.#replaced.restore()
     process.off('unhandledRejection', this.#onRejection)
@@ -219,13 +244,13 @@ class SimulatedWorld implements World {
   #clientOf(name: string): WorldClient {
     const found = this.#clients.get(name)
     if (found !== undefined) return found
-    const client = new WorldClient(this.#scheduler.node(name))
+    const client = new WorldClient(this.#scheduler, name)
     this.#clients.set(name, client)
     return client
   }
 
   #nodeOf(name: string): WorldNode | undefined {
-    return this.#servers.find(server => server.name === name)?.node ?? this.#clients.get(name)?.node
+    return this.#processes.find(each => each.name === name)?.node ?? this.#clients.get(name)?.node
   }
 
   #failed(reason: unknown): void {
@@ -234,18 +259,26 @@ class SimulatedWorld implements World {
 
   /** Warnings and errors become lines of the trace. */
   #logOf(name: string): Logger {
-    const note = (level: string) => (fields: object, message: string) =>
-      this.#trace.note(
-        `${this.now().toFixed(3)} ${name} ${level}: ${message} ${inspect(fields, { breakLength: Infinity, depth: 2 })}`,
-      )
+    const note = (level: string) => (fields: object, message: string) => {
+      const details = Object.entries(fields).map(([key, value]) => `${key}=${textOf(value)}`)
+      this.#trace.note([this.now().toFixed(3), name, `${level}:`, message, ...details].join(' '))
+    }
     const log: Logger = { ...silentLogger, warn: note('warn'), error: note('error'), child: () => log }
     return log
   }
+}
+
+function textOf(value: unknown): string {
+  if (value instanceof Error) return `${value.name}: ${value.message}`
+  return typeof value === 'string' ? value : inspect(value, { breakLength: Infinity, depth: 1 })
 }
 
 /** Returns true for what changes for ever: leases that are renewed, and the mark of the compaction. */
 function isRenewed(key: string): boolean {
   return key.startsWith('objects/coordination.k8s.io/leases/') || key === 'compaction'
 }
+
+/** Probability that a world begins with an empty store. */
+const startsEmpty = 0.1
 
 const settleDefaults = Object.freeze({ stepMs: 100, quietMs: 2_000 })

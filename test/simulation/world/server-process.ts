@@ -8,15 +8,17 @@ import type { StoreCore } from './store-core.ts'
 import { StoreLink } from './store-link.ts'
 import type { StoreService } from './store-service.ts'
 import type { SeededRandom } from './world.ts'
+import type { WorldProcess } from './world-process.ts'
 
 interface Incarnation {
   readonly node: WorldNode
   readonly link: StoreLink
-  readonly server: ApiServerNode
+  /** Undefined until its first turn. */
+  server: ApiServerNode | undefined
 }
 
 /** A server that can be killed and started again, with nothing but the store in between. */
-export class ServerProcess {
+export class ServerProcess implements WorldProcess {
   readonly name: string
   content: ServedContent
   readonly #scheduler: Scheduler
@@ -53,8 +55,8 @@ export class ServerProcess {
   }
 
   get isReady(): boolean {
-    if (this.#running === undefined) return false
-    const { node, server } = this.#running
+    const { node, server } = this.#running ?? {}
+    if (node === undefined || server === undefined) return false
     // The lag is measured with the clock of the node.
     const trouble = this.#scheduler.enter(node, () => server.rooms.follower.trouble)
     return server.hasStarted && trouble === undefined && node.pausedUntil <= this.#scheduler.now
@@ -62,7 +64,7 @@ export class ServerProcess {
 
   /** Returns true if its caches have all changes up to a revision. */
   hasSeen(revision: number): boolean {
-    const position = this.#running?.server.rooms.follower.position
+    const position = this.#running?.server?.rooms.follower.position
     return position !== undefined && position >= revision
   }
 
@@ -82,19 +84,14 @@ export class ServerProcess {
       node,
     })
     const identity = `${this.name}_${++this.#starts}`
-    const server = this.#scheduler.enter(
-      node,
-      () =>
-        new ApiServerNode({
-          storage: link,
-          content: this.content,
-          identity,
-          access: new LocalAccess(),
-          log: this.#log,
-        }),
-    )
-    this.#running = { node, link, server }
-    this.#network.listen({ node, accept: socket => server.accept(socket) })
+    const running: Incarnation = { node, link, server: undefined }
+    this.#running = running
+    this.#scheduler.schedule(node, 0, () => {
+      const content = { storage: link, content: this.content, access: new LocalAccess(), log: this.#log }
+      const server = new ApiServerNode({ ...content, identity })
+      running.server = server
+      this.#network.listen({ node, accept: socket => server.accept(socket) })
+    })
   }
 
   /** Ends the process at once. */
@@ -105,6 +102,6 @@ export class ServerProcess {
     node.die()
     this.#service.detach(link)
     this.#network.end(node)
-    this.#scheduler.enter(node, () => server.release())
+    this.#scheduler.enter(node, () => server?.release())
   }
 }

@@ -10,7 +10,7 @@ import {
   type Transaction,
   type TransactionResult,
 } from '../../../apiserver/src/storage/index.ts'
-import type { Commit, StoredValue, StoreTruth } from './world.ts'
+import type { Commit, StoreTruth } from './world.ts'
 
 /** A change with what was before it, to undo it. */
 export interface RecordedChange extends Omit<Change, 'failure'> {
@@ -91,7 +91,7 @@ export class StoreCore implements StoreTruth {
     return bytes
   }
 
-  at(revision: number): ReadonlyMap<string, StoredValue> {
+  at(revision: number): ReadonlyMap<string, KeyValue> {
     return this.#stateAt(revision)
   }
 
@@ -203,6 +203,14 @@ export class StoreCore implements StoreTruth {
     )
       end++
     return this.#log.slice(first, end)
+  }
+
+  /** Begins with the content of another store, which has no history. */
+  begin(content: readonly KeyValue[]): void {
+    for (const pair of content) this.#put(pair)
+    this.#base = new Map(this.#state)
+    this.#revision = toRevision(Math.max(0, ...content.map(({ modRevision }) => modRevision)))
+    this.#compacted = this.#revision
   }
 
   backUp(): number {

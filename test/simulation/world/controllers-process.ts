@@ -1,0 +1,97 @@
+import {
+  Collector,
+  createManager,
+  DiscoveredKinds,
+  HttpTransport,
+  type Logger,
+  type Manager,
+  type Plugin,
+} from '@setpoint/controller-runtime'
+import { EventKeeper, setupPlugin } from '@setpoint/controller-runtime/internal'
+import { nodeDefaults } from './api-server-node.ts'
+import { balancer, domain, type Network } from './network.ts'
+import type { WorldNode } from './node.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { WorldProcess } from './world-process.ts'
+
+interface Running {
+  readonly node: WorldNode
+  /** Undefined until its first turn. */
+  manager: Manager | undefined
+}
+
+/**
+ * The program's role `controllers`: the collector and the controllers of plugins, over HTTP and WebSocket through a load
+ * balancer. Of several such processes the holder of the lease works.
+ */
+export class ControllersProcess implements WorldProcess {
+  readonly name: string
+  readonly #scheduler: Scheduler
+  readonly #network: Network
+  readonly #plugins: readonly Plugin[]
+  readonly #log: Logger
+  #running: Running | undefined
+  #starts = 0
+
+  constructor(parts: {
+    name: string
+    plugins: readonly Plugin[]
+    scheduler: Scheduler
+    network: Network
+    log: Logger
+  }) {
+    this.name = parts.name
+    this.#plugins = parts.plugins
+    this.#scheduler = parts.scheduler
+    this.#network = parts.network
+    this.#log = parts.log
+  }
+
+  get node(): WorldNode | undefined {
+    return this.#running?.node
+  }
+
+  /** True if it leads, or stands by beside a leader. */
+  get isReady(): boolean {
+    const { node, manager } = this.#running ?? {}
+    if (node === undefined || manager === undefined) return false
+    const leadership = this.#scheduler.enter(node, () => manager.leadership)
+    return leadership?.unready === undefined && node.pausedUntil <= this.#scheduler.now
+  }
+
+  /** Its informers list again after a restore; only servers must be restarted. */
+  get isOfEarlierStore(): boolean {
+    return false
+  }
+
+  start(): void {
+    if (this.#running !== undefined) return
+    const node = this.#scheduler.node(this.name)
+    const identity = `${this.name}_${++this.#starts}`
+    const running: Running = { node, manager: undefined }
+    this.#running = running
+    this.#scheduler.schedule(node, 0, () => {
+      running.manager = this.#run(identity)
+    })
+  }
+
+  kill(): void {
+    if (this.#running === undefined) return
+    const { node } = this.#running
+    this.#running = undefined
+    node.die()
+    this.#network.end(node)
+  }
+
+  #run(identity: string): Manager {
+    const log = this.#log
+    const transport = new HttpTransport({ server: `http://${balancer}${domain}` })
+    const manager = createManager({ transport, log, leaderElection: { lease: nodeDefaults.lease, identity } })
+    const { reservedDomain } = nodeDefaults
+    manager.add(new Collector({ kinds: new DiscoveredKinds({ transport, log }), reservedDomain }))
+    manager.add(new EventKeeper())
+    manager.start()
+    for (const plugin of this.#plugins) void setupPlugin(plugin, { transport, log, manager })
+    return manager
+  }
+}
