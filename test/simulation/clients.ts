@@ -1,0 +1,259 @@
+import { type Fields, isFields } from '../support/json.ts'
+import type { CallOf, Outcome, Resource, Selection, WriteRequest } from './history.ts'
+import { pathOf, resources } from './kinds.ts'
+import type { CallLog } from './log.ts'
+import { metadataOf, nameOf, namespaceOf, versionOf } from './objects.ts'
+import type { Action } from './plan.ts'
+import { Watchers } from './watchers.ts'
+import { ConnectionLost, type World, type WorldRequest } from './world/world.ts'
+
+/** Carries out the steps of clients, and records what came of them. Each client remembers the objects that it saw. */
+export class Clients {
+  readonly #world: World
+  readonly #log: CallLog
+  readonly #watchers: Watchers
+  readonly #seen = new Map<string, Fields>()
+
+  constructor(world: World, log: CallLog, servers: number) {
+    this.#world = world
+    this.#log = log
+    this.#watchers = new Watchers(world, log, servers)
+  }
+
+  /** Resolves when the step is over. Steps of one client may overlap. */
+  async play(client: number, server: number, action: Action): Promise<void> {
+    const place = { client, server }
+    switch (action.do) {
+      case 'watch':
+        return await this.#watchers.start(place, action)
+      case 'unwatch':
+        return this.#watchers.stop(action.watcher)
+      case 'get':
+        return await this.#get(place, action)
+      case 'list':
+        return await this.#list(place, action)
+      default:
+        return await this.#write(place, action)
+    }
+  }
+
+  close(): void {
+    this.#watchers.close()
+  }
+
+  async #get({ client, server }: Place, { of, namespace, name, stale }: Extract<Action, { do: 'get' }>) {
+    const resource = resources[of]
+    const call = {
+      type: 'get',
+      ...this.#start({ client, server }, resource),
+      namespace,
+      name,
+      stale,
+    } as const
+    const path = `${pathOf(resource, namespace, name)}${stale ? '?resourceVersion=0' : ''}`
+    this.#remember(client, resource, await this.#send(call, { method: 'GET', path }))
+  }
+
+  /** Follows the pages to the end. */
+  async #list(place: Place, { of, selection, limit, stale }: Extract<Action, { do: 'list' }>) {
+    const resource = resources[of]
+    let next: unknown
+    let page: { first: number; offset: number } | undefined
+    do {
+      const start = this.#start(place, resource)
+      if (limit !== undefined) page ??= { first: start.id, offset: 0 }
+      const query = queryOf(selection)
+      if (limit !== undefined) query.set('limit', String(limit))
+      if (typeof next === 'string') query.set('continue', next)
+      else if (stale) query.set('resourceVersion', '0')
+      const call = { type: 'list', ...start, selection, stale, page } as const
+      const path = `${pathOf(resource, selection.namespace)}?${query}`
+      const body = await this.#send(call, { method: 'GET', path })
+      const items = isFields(body) && Array.isArray(body.items) ? body.items : []
+      for (const item of items) this.#remember(place.client, resource, item)
+      if (page !== undefined) page = { ...page, offset: page.offset + items.length }
+      next = metadataOf(body).continue
+    } while (next !== undefined)
+  }
+
+  async #write(place: Place, action: WriteAction) {
+    const resource = resources[action.of]
+    const start = this.#start(place, resource)
+    const known = this.#seen.get(this.#idOf(place.client, resource, action.namespace, action.name))
+    const owner = action.do === 'create' && action.owner !== undefined ? action.owner : undefined
+    const owned =
+      owner === undefined
+        ? undefined
+        : this.#seen.get(this.#idOf(place.client, resources.gadgets, undefined, owner))
+    const mark = resource.group === '' ? undefined : `m${start.id}`
+    const written = writeOf(action, { resource, known, owner: owned, mark })
+    const body = await this.#send({ type: 'write', ...start, request: written.request }, written.http)
+    this.#remember(place.client, resource, body)
+  }
+
+  #start({ client, server }: Place, resource: Resource) {
+    return { id: this.#log.nextId(), client, server, at: this.#world.now(), resource }
+  }
+
+  /** Returns the body of a success. */
+  async #send(call: CallOf, http: WorldRequest): Promise<unknown> {
+    const end = this.#log.begin(call)
+    const name = `client-${call.client}`
+    this.#world.trace(
+      `${name} call ${call.id}: ${http.method} ${http.path} ${JSON.stringify(http.body) ?? ''}`,
+    )
+    const outcome = await this.#outcomeOf(name, call.server, http)
+    end(outcome)
+    this.#world.trace(`${name} call ${call.id}: ${textOf(outcome)}`)
+    return outcome.type === 'responded' && outcome.status < 300 ? outcome.body : undefined
+  }
+
+  async #outcomeOf(client: string, server: number, http: WorldRequest): Promise<Outcome> {
+    try {
+      const { status, body } = await this.#world.request(client, server, http)
+      return { type: 'responded', at: this.#world.now(), status, body }
+    } catch (error) {
+      if (error instanceof ConnectionLost) return { type: 'unknown', at: this.#world.now() }
+      throw error
+    }
+  }
+
+  #remember(client: number, resource: Resource, object: unknown): void {
+    if (!isFields(object) || Number.isNaN(versionOf(object))) return
+    this.#seen.set(this.#idOf(client, resource, namespaceOf(object), nameOf(object)), object)
+  }
+
+  #idOf(client: number, { plural }: Resource, namespace: string | undefined, name: string): string {
+    return `${client}/${plural}/${namespace ?? ''}/${name}`
+  }
+}
+
+interface Place {
+  readonly client: number
+  readonly server: number
+}
+
+type WriteAction = Exclude<Action, { do: 'watch' | 'unwatch' | 'get' | 'list' }>
+
+interface WriteContext {
+  readonly resource: Resource
+  /** The object as the client knows it. */
+  readonly known: Fields | undefined
+  readonly owner: Fields | undefined
+  readonly mark: string | undefined
+}
+
+function writeOf(
+  action: WriteAction,
+  { resource, known, owner, mark }: WriteContext,
+): { request: WriteRequest; http: WorldRequest } {
+  const { namespace, name } = action
+  const path = pathOf(resource, namespace, name)
+  const base = { namespace, name, mark }
+  const type = {
+    apiVersion: resource.group === '' ? 'v1' : `${resource.group}/${resource.version}`,
+    kind: resource.kind,
+  }
+  switch (action.do) {
+    case 'create': {
+      const { spec, color, finalizers } = action
+      const metadata = { name, ...marked(color, mark), ...(finalizers && { finalizers }), ...ownedBy(owner) }
+      if (mark === undefined)
+        return {
+          request: { verb: 'create', ...base },
+          http: { method: 'POST', path: pathOf(resource, namespace), body: { ...type, metadata: { name } } },
+        }
+      return {
+        request: { verb: 'create', ...base, spec },
+        http: { method: 'POST', path: pathOf(resource, namespace), body: { ...type, metadata, spec } },
+      }
+    }
+    case 'update': {
+      const { spec, color } = action
+      const version = action.versioned ? versionAsked(known) : undefined
+      const { version: _, resourceVersion: __, ...kept } = action.knows ? metadataOf(known) : {}
+      const metadata = { ...kept, name, ...marked(color, mark), ...versionField(version) }
+      return {
+        // The uid in a body is a precondition.
+        request: { verb: 'update', ...base, spec, version, uid: uidIn(kept) },
+        http: { method: 'PUT', path, body: { ...type, metadata, spec } },
+      }
+    }
+    case 'merge': {
+      const { spec, color } = action
+      const version = action.versioned ? versionAsked(known) : undefined
+      const metadata = { ...marked(color, mark), ...versionField(version) }
+      const headers = { 'content-type': 'application/merge-patch+json' }
+      return {
+        request: { verb: 'merge', ...base, spec, version },
+        http: { method: 'PATCH', path, headers, body: { metadata, spec } },
+      }
+    }
+    case 'apply': {
+      const { spec, color, force } = action
+      const headers = { 'content-type': 'application/apply-patch+yaml' }
+      return {
+        request: { verb: 'apply', ...base, spec },
+        http: {
+          method: 'PATCH',
+          path: `${path}?fieldManager=${color}&force=${force}`,
+          headers,
+          body: { ...type, metadata: { name, ...marked(color, mark) }, spec },
+        },
+      }
+    }
+    case 'finalize': {
+      const headers = { 'content-type': 'application/merge-patch+json' }
+      return {
+        request: { verb: 'finalize', ...base, mark: undefined },
+        http: { method: 'PATCH', path, headers, body: { metadata: { finalizers: null } } },
+      }
+    }
+    case 'delete': {
+      const version = action.precondition === 'version' ? versionAsked(known) : undefined
+      const uid = action.precondition === 'uid' ? uidIn(metadataOf(known)) : undefined
+      const preconditions = { ...(uid && { uid }), ...versionField(version) }
+      const { propagation } = action
+      const body = { preconditions, ...(propagation && { propagationPolicy: propagation }) }
+      return {
+        request: { verb: 'delete', ...base, mark: undefined, version, uid },
+        http: { method: 'DELETE', path, body },
+      }
+    }
+  }
+}
+
+function marked(color: string, mark: string | undefined) {
+  return { labels: { 'sim.example.com/color': color }, ...(mark !== undefined && { annotations: { mark } }) }
+}
+
+function ownedBy(owner: Fields | undefined) {
+  if (owner === undefined) return {}
+  const { name, uid } = metadataOf(owner)
+  const { apiVersion, kind } = owner
+  return { ownerReferences: [{ apiVersion, kind, name, uid }] }
+}
+
+function versionAsked(known: Fields | undefined): number | undefined {
+  return known === undefined ? undefined : versionOf(known)
+}
+
+function versionField(version: number | undefined) {
+  return version === undefined ? {} : { resourceVersion: String(version) }
+}
+
+function uidIn(metadata: Fields): string | undefined {
+  return typeof metadata.uid === 'string' ? metadata.uid : undefined
+}
+
+export function queryOf({ color, size }: Selection): URLSearchParams {
+  const query = new URLSearchParams()
+  if (color !== undefined) query.set('labelSelector', `sim.example.com/color=${color}`)
+  if (size !== undefined) query.set('fieldSelector', `spec.size=${size}`)
+  return query
+}
+
+function textOf(outcome: Outcome): string {
+  if (outcome.type !== 'responded') return outcome.type
+  return `${outcome.status} ${(JSON.stringify(outcome.body) ?? '').slice(0, 400)}`
+}

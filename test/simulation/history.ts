@@ -1,0 +1,143 @@
+import type { Fields } from '../support/json.ts'
+
+/**
+ * What a run did and what came of it, as plain data: the requests and watches of clients as the clients saw them, and the
+ * changes of the store as they happened. The judges need nothing else.
+ *
+ * Times are simulated milliseconds. A call that ended before another one started was answered before the other was asked.
+ */
+export interface History {
+  readonly calls: readonly Call[]
+  readonly watches: readonly WatchRecord[]
+  /** Every change of an object, in the order of revisions. */
+  readonly commits: readonly Commit[]
+  readonly compactions: readonly { readonly at: number; readonly revision: number }[]
+  /** When the last fault had ended. Before it nothing has to succeed. */
+  readonly healedAt: number
+  /** When everything had to be done that was asked. */
+  readonly endedAt: number
+}
+
+/** The collection of a kind's objects. */
+export interface Resource {
+  readonly group: string
+  readonly version: string
+  readonly kind: string
+  readonly plural: string
+  readonly namespaced: boolean
+  /** Field of `spec` whose values are unique in the kind. */
+  readonly unique?: string
+}
+
+/** Which objects are meant. Every part that is given must be equal. */
+export interface Selection {
+  readonly namespace?: string | undefined
+  readonly color?: string | undefined
+  readonly size?: number | undefined
+}
+
+interface CallStart {
+  readonly id: number
+  readonly client: number
+  readonly server: number
+  readonly at: number
+  readonly resource: Resource
+}
+
+/** What a write asks for, beside the object that it is about. */
+export interface WriteRequest {
+  readonly verb: 'create' | 'update' | 'merge' | 'apply' | 'finalize' | 'delete'
+  readonly namespace: string | undefined
+  readonly name: string
+  /** The version that the object must have. */
+  readonly version?: number | undefined
+  /** The uid that the object must have. */
+  readonly uid?: string | undefined
+  /** The spec that is sent: all of it, or the fields that change. */
+  readonly spec?: Fields | undefined
+  /** A value that no other call leaves in the object. */
+  readonly mark?: string | undefined
+}
+
+export type Outcome =
+  | { readonly type: 'responded'; readonly at: number; readonly status: number; readonly body: unknown }
+  /** No response came, so a write may have happened. */
+  | { readonly type: 'unknown'; readonly at: number }
+  /** The call had not ended when the run did. */
+  | { readonly type: 'pending' }
+
+export type Call = CallOf & { readonly outcome: Outcome }
+
+/** A call without its outcome. */
+export type CallOf = CallStart &
+  (
+    | { readonly type: 'write'; readonly request: WriteRequest }
+    | {
+        readonly type: 'get'
+        readonly namespace: string | undefined
+        readonly name: string
+        /** It asked for what the server's cache has. */
+        readonly stale: boolean
+      }
+    | {
+        readonly type: 'list'
+        readonly selection: Selection
+        readonly stale: boolean
+        /** Set for a page: the first page's call, and where this page begins in the whole list. */
+        readonly page?: { readonly first: number; readonly offset: number } | undefined
+      }
+  )
+
+export interface WatchRecord {
+  readonly id: number
+  /** It opens a watch again when one ends. */
+  readonly watcher: string
+  readonly client: number
+  readonly server: number
+  readonly at: number
+  readonly resource: Resource
+  readonly selection: Selection
+  /** Undefined if it began with the present objects. */
+  readonly from: number | undefined
+  readonly messages: readonly Message[]
+  /** Undefined if it was open when the run ended. */
+  readonly end?: WatchEnd | undefined
+}
+
+export interface WatchEnd {
+  readonly at: number
+  /** The client ended it. */
+  readonly byClient: boolean
+  /** Of a refusal. */
+  readonly status?: number | undefined
+}
+
+export interface Message {
+  readonly at: number
+  readonly type: string
+  readonly object: unknown
+}
+
+/** One change of one object in the store. */
+export interface Commit {
+  readonly revision: number
+  readonly at: number
+  /** `<group>/<plural>` */
+  readonly resource: string
+  readonly namespace: string | undefined
+  readonly name: string
+  /** As clients see it at the hub; undefined for a deletion. */
+  readonly object: Fields | undefined
+}
+
+export interface Violation {
+  readonly judge: string
+  readonly at: number
+  readonly message: string
+}
+
+export type Judge = (history: History) => readonly Violation[]
+
+export function titleOf({ group, plural }: Resource): string {
+  return `${group}/${plural}`
+}

@@ -1,0 +1,49 @@
+import { type History, titleOf, type Violation } from '../history.ts'
+import { metadataOf, versionOf } from '../objects.ts'
+import { Truth } from '../truth.ts'
+import { ownersOf } from './life.ts'
+
+const judge = 'convergence'
+
+/**
+ * Once the faults have ended, everything ends in time: every call has a response, every open watch has learnt of the last
+ * change, requests succeed, and no object waits for the collector.
+ */
+export function judgeConvergence(history: History): Violation[] {
+  const { calls, watches, healedAt, endedAt } = history
+  const truth = new Truth(history)
+  const found: Violation[] = []
+  const say = (message: string) => found.push({ judge, at: endedAt, message })
+  for (const { id, type, outcome, at } of calls) {
+    if (outcome.type === 'pending') say(`call ${id} (${type}) of ${at} has no response`)
+    else if (at > healedAt && (outcome.type === 'unknown' || outcome.status >= 500))
+      say(`call ${id} (${type}) failed after the faults had ended: ${JSON.stringify(outcome)}`)
+  }
+  const last = new Map(watches.map(watch => [watch.watcher, watch]))
+  for (const watch of last.values()) {
+    if (watch.end?.byClient) continue
+    if (watch.end !== undefined) {
+      say(`watcher ${watch.watcher} has no open watch: ${JSON.stringify(watch.end)}`)
+      continue
+    }
+    const resource = titleOf(watch.resource)
+    const known = Math.max(watch.from ?? 0, ...watch.messages.map(({ object }) => versionOf(object) || 0))
+    const newest = truth.commits.findLast(each => each.resource === resource)?.revision ?? 0
+    const isBegun = watch.from !== undefined || watch.messages.some(({ type }) => type === 'BOOKMARK')
+    if (known < newest || !isBegun)
+      say(`watch ${watch.id} knows ${known} of ${resource}, which is at ${newest}`)
+  }
+  return [...found, ...judgeDependents(truth, endedAt)]
+}
+
+function judgeDependents(truth: Truth, at: number): Violation[] {
+  const resources = new Set(truth.commits.map(({ resource }) => resource))
+  const objects = [...resources].flatMap(each => truth.stateAt(each, Number.POSITIVE_INFINITY))
+  const uids = new Set(objects.map(({ object }) => metadataOf(object).uid))
+  return objects.flatMap(({ name, object }) => {
+    const owners = ownersOf(object)
+    if (owners.length === 0 || metadataOf(object).deletionTimestamp !== undefined) return []
+    if (owners.some(({ uid }) => uids.has(uid))) return []
+    return [{ judge, at, message: `${name} is still there although its owners are gone` }]
+  })
+}

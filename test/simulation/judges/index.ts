@@ -1,0 +1,24 @@
+/**
+ * Each judge compares a history with one part of the contract. It is a pure function: what it says depends on nothing but the
+ * history, so that a judge is tested on histories written by hand, good and bad.
+ */
+import type { History, Judge, Violation } from '../history.ts'
+import { judgeConvergence } from './convergence.ts'
+import { judgeLife } from './life.ts'
+import { judgeReads } from './reads.ts'
+import { judgeUniqueValues } from './values.ts'
+import { judgeWatches } from './watches.ts'
+import { judgeWrites } from './writes.ts'
+
+const judges: readonly Judge[] = [
+  judgeWrites,
+  judgeReads,
+  judgeUniqueValues,
+  judgeWatches,
+  judgeLife,
+  judgeConvergence,
+]
+
+export function judgeAll(history: History): Violation[] {
+  return judges.flatMap(judge => judge(history))
+}

@@ -1,0 +1,78 @@
+import { defineModel, singleValueIndex } from '../../controller-runtime/src/index.ts'
+import type { Resource } from './history.ts'
+
+const spec = {
+  type: 'object',
+  properties: {
+    email: { type: 'string' },
+    size: { type: 'integer', minimum: 0, maximum: 9 },
+    note: { type: 'string' },
+  },
+} as const
+
+/** A kind of the cluster with a unique value. */
+export const Gadget = defineModel({
+  group: 'sim.example.com',
+  version: 'v1',
+  kind: 'Gadget',
+  singular: 'gadget',
+  plural: 'gadgets',
+  schema: { spec },
+  indexes: [
+    singleValueIndex({ name: 'spec.email', unique: true, indexFunc: gadget => gadget.spec.email }),
+    singleValueIndex({ name: 'spec.size', indexFunc: gadget => gadget.spec.size?.toString() }),
+  ],
+})
+
+/** A kind in namespaces, whose objects belong to gadgets. */
+export const Part = defineModel({
+  group: 'sim.example.com',
+  version: 'v1',
+  kind: 'Part',
+  singular: 'part',
+  plural: 'parts',
+  scope: 'Namespaced',
+  schema: { spec },
+  indexes: [singleValueIndex({ name: 'spec.size', indexFunc: part => part.spec.size?.toString() })],
+})
+
+export const models = [Gadget, Part]
+
+export const gadgets: Resource = {
+  group: 'sim.example.com',
+  version: 'v1',
+  kind: 'Gadget',
+  plural: 'gadgets',
+  namespaced: false,
+  unique: 'email',
+}
+
+export const parts: Resource = {
+  group: 'sim.example.com',
+  version: 'v1',
+  kind: 'Part',
+  plural: 'parts',
+  namespaced: true,
+}
+
+export const namespaces: Resource = {
+  group: '',
+  version: 'v1',
+  kind: 'Namespace',
+  plural: 'namespaces',
+  namespaced: false,
+}
+
+export const resources = { gadgets, parts, namespaces } as const
+export type ResourceName = keyof typeof resources
+
+/** Returns the path of a kind's collection, or of one object. */
+export function pathOf(
+  { group, version, plural, namespaced }: Resource,
+  namespace: string | undefined,
+  name?: string,
+): string {
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+  const within = namespaced && namespace !== undefined ? `/namespaces/${namespace}` : ''
+  return `${root}${within}/${plural}${name === undefined ? '' : `/${name}`}`
+}

@@ -1,0 +1,215 @@
+import { Random } from '../soak/random.ts'
+import type { Fields } from '../support/json.ts'
+import type { Selection } from './history.ts'
+import type { ResourceName } from './kinds.ts'
+import type { Fault } from './world/fault.ts'
+
+/** All that happens in one run, as plain data. The world's own choices come from the seed. */
+export interface Plan {
+  readonly seed: number
+  readonly servers: number
+  readonly controllers: number
+  readonly steps: readonly Step[]
+}
+
+/** Something that a client does, or that goes wrong, at a time after all servers have become ready. */
+export type Step =
+  | { readonly at: number; readonly fault: Fault }
+  | { readonly at: number; readonly client: number; readonly server: number; readonly action: Action }
+
+interface Target {
+  readonly of: ResourceName
+  readonly namespace?: string | undefined
+  readonly name: string
+}
+
+export type Action =
+  | (Target & {
+      readonly do: 'create'
+      readonly spec: Fields
+      readonly color: string
+      readonly finalizers?: readonly string[]
+      /** The gadget that owns it, if the client knows it. */
+      readonly owner?: string | undefined
+    })
+  /** `knows`: it starts from the object that the client saw last; otherwise it replaces everything. */
+  | (Target & {
+      readonly do: 'update'
+      readonly spec: Fields
+      readonly color: string
+      readonly knows: boolean
+      readonly versioned: boolean
+    })
+  | (Target & {
+      readonly do: 'merge'
+      readonly spec: Fields
+      readonly color: string
+      readonly versioned: boolean
+    })
+  | (Target & {
+      readonly do: 'apply'
+      readonly spec: Fields
+      readonly color: string
+      readonly force: boolean
+    })
+  /** Takes away all finalizers. */
+  | (Target & { readonly do: 'finalize' })
+  | (Target & {
+      readonly do: 'delete'
+      readonly precondition?: 'version' | 'uid' | undefined
+      readonly propagation?: 'Background' | 'Foreground' | 'Orphan' | undefined
+    })
+  | (Target & { readonly do: 'get'; readonly stale: boolean })
+  | {
+      readonly do: 'list'
+      readonly of: ResourceName
+      readonly selection: Selection
+      readonly limit?: number | undefined
+      readonly stale: boolean
+    }
+  /** Opens a watch, and opens it again from where it was when it breaks, until `unwatch`. */
+  | {
+      readonly do: 'watch'
+      readonly of: ResourceName
+      readonly watcher: string
+      readonly selection: Selection
+    }
+  | { readonly do: 'unwatch'; readonly watcher: string }
+
+const clients = 3
+const colors = ['red', 'blue'] as const
+
+/** Returns a plan that depends on nothing but the seed. */
+export function planOf(seed: number): Plan {
+  const random = new Random(seed)
+  const servers = random.chance(0.7) ? 2 : 3
+  const controllers = random.chance(0.5) ? 2 : 1
+  const lengthMs = random.pick([2_000, 10_000, 40_000])
+  const writers = stepsOf(random.fork(), { servers, lengthMs, count: 20 + random.below(80) })
+  const faults = random.chance(0.1) ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
+  return { seed, servers, controllers, steps: [...writers, ...faults].toSorted((a, b) => a.at - b.at) }
+}
+
+interface Extent {
+  readonly servers: number
+  readonly lengthMs: number
+}
+
+function stepsOf(random: Random, { servers, lengthMs, count }: Extent & { readonly count: number }): Step[] {
+  const steps: Step[] = []
+  const place = () => ({ client: random.below(clients), server: random.below(servers) })
+  for (const of of ['gadgets', 'parts'] as const)
+    for (let n = random.below(3); n >= 0; n--) {
+      const action: Action = { do: 'watch', of, watcher: `${of}-${n}`, selection: selectionOf(random, of) }
+      steps.push({ at: random.below(lengthMs / 2), ...place(), action })
+      if (random.chance(0.2))
+        steps.push({
+          at: random.below(lengthMs),
+          ...place(),
+          action: { do: 'unwatch', watcher: `${of}-${n}` },
+        })
+    }
+  // Requests come in bursts, because what happens at the same time is what goes wrong.
+  let at = 0
+  while (steps.length < count) {
+    at = random.chance(0.6) ? at + random.below(8) : random.below(lengthMs)
+    if (at < lengthMs) steps.push({ at, ...place(), action: actionOf(random) })
+  }
+  return steps
+}
+
+function actionOf(random: Random): Action {
+  if (random.chance(0.04)) {
+    const target = { of: 'namespaces', name: 'room' } as const
+    return random.chance(0.6)
+      ? { do: 'create', ...target, spec: {}, color: 'red' }
+      : { do: 'delete', ...target }
+  }
+  const of = random.chance(0.6) ? 'gadgets' : 'parts'
+  const target = {
+    of,
+    namespace: of === 'gadgets' ? undefined : random.pick(['default', 'default', 'room']),
+    name: `${of === 'gadgets' ? 'g' : 'p'}${random.below(5)}`,
+  } as const
+  const color = random.pick(colors)
+  const spec = specOf(random, of)
+  const versioned = random.chance(0.5)
+  const kind = random.below(100)
+  if (kind < 22) {
+    const finalizers = random.chance(0.3) ? { finalizers: ['sim.example.com/hold'] } : {}
+    const owner = of === 'parts' && random.chance(0.6) ? { owner: `g${random.below(5)}` } : {}
+    return { do: 'create', ...target, spec, color, ...finalizers, ...owner }
+  }
+  if (kind < 34) return { do: 'update', ...target, spec, color, knows: random.chance(0.8), versioned }
+  if (kind < 46) return { do: 'merge', ...target, spec: partOf(random, spec), color, versioned }
+  if (kind < 52) return { do: 'apply', ...target, spec, color, force: random.chance(0.8) }
+  if (kind < 58) return { do: 'finalize', ...target }
+  if (kind < 72) {
+    const precondition = random.chance(0.3) ? random.pick(['version', 'uid'] as const) : undefined
+    const propagation = random.chance(0.3)
+      ? random.pick(['Background', 'Foreground', 'Orphan'] as const)
+      : undefined
+    return { do: 'delete', ...target, precondition, propagation }
+  }
+  if (kind < 84) return { do: 'get', ...target, stale: random.chance(0.2) }
+  const limit = random.chance(0.5) ? 1 + random.below(3) : undefined
+  return { do: 'list', of, selection: selectionOf(random, of), limit, stale: random.chance(0.15) }
+}
+
+function specOf(random: Random, of: ResourceName): Fields {
+  const note = `n${random.below(100)}`
+  const size = random.below(3)
+  return of === 'gadgets' ? { email: `e${random.below(6)}`, size, note } : { size, note }
+}
+
+function partOf(random: Random, spec: Fields): Fields {
+  return Object.fromEntries(Object.entries(spec).filter(() => random.chance(0.6)))
+}
+
+function selectionOf(random: Random, of: ResourceName): Selection {
+  const namespace = of === 'parts' && random.chance(0.5) ? random.pick(['default', 'room']) : undefined
+  const color = random.chance(0.25) ? random.pick(colors) : undefined
+  const size = random.chance(0.25) ? random.below(3) : undefined
+  return { namespace, color, size }
+}
+
+function faultsOf(
+  random: Random,
+  { servers, controllers, lengthMs }: Extent & { readonly controllers: number },
+): Step[] {
+  const server = () => `server-${random.below(servers)}`
+  const node = () => (random.chance(0.75) ? server() : `controllers-${random.below(controllers)}`)
+  const forMs = () => 20 + random.below(random.pick([100, 3_000, 15_000]))
+  const kinds: readonly (() => Fault)[] = [
+    () => ({ type: 'kill', node: node(), forMs: forMs() }),
+    () => ({ type: 'restart', node: node() }),
+    () => ({ type: 'pause', node: node(), forMs: forMs() }),
+    () => ({
+      type: 'clock',
+      node: node(),
+      jumpMs: random.below(20_000) - 10_000,
+      rate: random.pick([0.9, 1, 1.1]),
+    }),
+    () => ({ type: 'cut', node: node() }),
+    () => ({
+      type: 'cutAfter',
+      node: server(),
+      direction: random.pick(['to', 'from']),
+      bytes: random.below(2_000),
+    }),
+    () => ({ type: 'partition', node: node(), forMs: forMs() }),
+    () => ({ type: 'netLatency', maxMs: random.below(500), forMs: forMs() }),
+    () => ({ type: 'storeLatency', node: server(), maxMs: random.below(800), forMs: forMs() }),
+    () => ({ type: 'loseResponses', node: server(), probability: random.between(0.1, 0.9), forMs: forMs() }),
+    () => ({ type: 'leaderChange', forMs: forMs() }),
+    () => ({ type: 'lag', node: server(), byMs: random.below(2_000), forMs: forMs() }),
+    () => ({ type: 'compact', keep: random.below(10) }),
+    () => ({ type: 'full', forMs: forMs() }),
+  ]
+  // A few kinds at a time: too many faults hide each other.
+  const chosen = random.shuffled(kinds).slice(0, 1 + random.below(4))
+  return Array.from({ length: 1 + random.below(8) }, () => ({
+    at: random.below(lengthMs),
+    fault: random.pick(chosen)(),
+  }))
+}

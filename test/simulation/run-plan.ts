@@ -1,0 +1,109 @@
+import { Clients } from './clients.ts'
+import type { History, Violation } from './history.ts'
+import { judgeAll } from './judges/index.ts'
+import { models, resources } from './kinds.ts'
+import { CallLog } from './log.ts'
+import type { Plan, Step } from './plan.ts'
+import { storedCommits } from './stored-commits.ts'
+import type { World, WorldOptions } from './world/world.ts'
+
+const limits = {
+  /** Simulated time for all servers to become ready. */
+  startMs: 60_000,
+  /** Simulated time after the last fault until everything works again. */
+  healMs: 60_000,
+  /** Simulated time for the last requests. */
+  endMs: 10_000,
+} as const
+
+export interface Run {
+  readonly violations: readonly Violation[]
+  readonly history: History
+  readonly lines: readonly string[]
+  readonly traceHash: string
+  /** Simulated milliseconds. */
+  readonly simulatedMs: number
+  readonly operations: number
+  readonly events: number
+}
+
+export type OpenWorld = (options: WorldOptions) => Promise<World>
+
+/** Plays a plan in a world of its own, and lets the judges decide. The same plan gives the same run. */
+export async function runPlan(
+  plan: Plan,
+  openWorld: OpenWorld,
+  { keepTrace = false }: { readonly keepTrace?: boolean } = {},
+): Promise<Run> {
+  const { seed, servers, controllers, steps } = plan
+  const world = await openWorld({ seed, servers, controllers, models, keepTrace })
+  const log = new CallLog()
+  const clients = new Clients(world, log, servers)
+  const found: Violation[] = []
+  const compactions: { at: number; revision: number }[] = []
+  const say = (message: string) => found.push({ judge: 'convergence', at: world.now(), message })
+  const catching = (work: Promise<void>) => {
+    work.catch((error: unknown) =>
+      say(`a client failed: ${error instanceof Error ? error.stack : String(error)}`),
+    )
+  }
+  try {
+    if (!(await areReady(world, servers))) say('not all servers became ready')
+    const start = world.now()
+    for (const step of steps) {
+      const wait = start + step.at - world.now()
+      if (wait > 0) await world.advance(wait)
+      begin(step)
+    }
+    await world.advance(1)
+    world.heal()
+    world.trace('the faults have ended')
+    if (!(await world.settle(limits.healMs))) say('the store did not come to rest after the faults')
+    if (!(await areReady(world, servers))) say('not all servers became ready after the faults')
+    // The back-offs of watchers and controllers are over then.
+    await world.advance(limits.healMs)
+    const healedAt = world.now()
+    for (let server = 0; server < servers; server++)
+      for (const of of ['gadgets', 'parts', 'namespaces'] as const)
+        catching(clients.play(0, server, { do: 'list', of, selection: {}, stale: false }))
+    await world.advance(limits.endMs)
+    for (const { message } of world.failures) say(`the world failed: ${message}`)
+    const history: History = {
+      calls: log.calls,
+      watches: log.watches,
+      commits: storedCommits(world.store.commits, Object.values(resources)),
+      compactions,
+      healedAt,
+      endedAt: world.now(),
+    }
+    const { lines, traceHash, counts } = world
+    const violations = [...found, ...judgeAll(history)]
+    const operations = counts.requests
+    const result = { violations, history, lines: [...lines], traceHash, operations, events: counts.events }
+    return { ...result, simulatedMs: world.now() }
+  } finally {
+    clients.close()
+    await world.close()
+  }
+
+  function begin(step: Step): void {
+    if ('action' in step) {
+      catching(clients.play(step.client, step.server, step.action))
+      return
+    }
+    const { fault } = step
+    if (fault.type === 'compact')
+      compactions.push({ at: world.now(), revision: world.store.revision - fault.keep })
+    world.inject(fault)
+  }
+}
+
+async function areReady(world: World, servers: number): Promise<boolean> {
+  const end = world.now() + limits.startMs
+  const all = Array.from({ length: servers }, (_, server) => server)
+  while (!all.every(server => world.isReady(server))) {
+    if (world.now() > end) return false
+    await world.advance(50)
+  }
+  return true
+}

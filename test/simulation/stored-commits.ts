@@ -1,0 +1,27 @@
+import { decodeStored, objectsPrefix } from '../../apiserver/src/model/index.ts'
+import type { Fields } from '../support/json.ts'
+import { type Commit, type Resource, titleOf } from './history.ts'
+import type { Commit as StoreCommit } from './world/world.ts'
+
+/** Returns the changes of objects of some kinds, with each object as clients see it. */
+export function storedCommits(commits: readonly StoreCommit[], resources: readonly Resource[]): Commit[] {
+  const known = new Map(resources.map(resource => [titleOf(resource), resource]))
+  return commits.flatMap(({ revision, atMs, changes }) =>
+    changes.flatMap(({ key, value }) => {
+      if (!key.startsWith(objectsPrefix)) return []
+      const [group, plural, ...names] = key.slice(objectsPrefix.length).split('/')
+      const resource = known.get(`${group}/${plural}`)
+      const name = names.at(-1)
+      if (resource === undefined || name === undefined) return []
+      const namespace = names.length > 1 ? names[0] : undefined
+      const object = value === undefined ? undefined : objectOf(value, revision)
+      return [{ revision, at: atMs, resource: titleOf(resource), namespace, name, object }]
+    }),
+  )
+}
+
+function objectOf(value: Buffer, revision: number): Fields {
+  const { object } = decodeStored(value)
+  const text = String(revision)
+  return { ...object, metadata: { ...object.metadata, version: text, resourceVersion: text } }
+}

@@ -1,0 +1,98 @@
+import { isFields } from '../support/json.ts'
+import { queryOf } from './clients.ts'
+import type { Selection } from './history.ts'
+import { pathOf, type ResourceName, resources } from './kinds.ts'
+import type { CallLog } from './log.ts'
+import { versionOf } from './objects.ts'
+import type { World, WorldWatch } from './world/world.ts'
+
+const retryMs = 300
+
+/** Watches that are opened again from where they were, on the next server, until they are stopped. */
+export class Watchers {
+  readonly #world: World
+  readonly #log: CallLog
+  /** The watchers that run, with their open watch. */
+  readonly #running = new Map<string, { isStopped: boolean; open: WorldWatch | undefined }>()
+
+  readonly #servers: number
+
+  constructor(world: World, log: CallLog, servers: number) {
+    this.#world = world
+    this.#log = log
+    this.#servers = servers
+  }
+
+  async start(
+    { client, server }: { readonly client: number; readonly server: number },
+    { of, watcher, selection }: WatcherOptions,
+  ): Promise<void> {
+    if (this.#running.has(watcher)) return
+    const run: Run = { isStopped: false, open: undefined }
+    this.#running.set(watcher, run)
+    let known: number | undefined
+    for (let n = server; !run.isStopped; n++) {
+      known = await this.#watch(run, { client, server: n % this.#servers, of, watcher, selection }, known)
+      await this.#world.sleep(retryMs)
+    }
+  }
+
+  stop(watcher: string): void {
+    const run = this.#running.get(watcher)
+    if (run === undefined) return
+    run.isStopped = true
+    run.open?.close()
+  }
+
+  close(): void {
+    for (const watcher of this.#running.keys()) this.stop(watcher)
+  }
+
+  /** Returns the version from which the next watch resumes. Undefined if it has to begin again. */
+  async #watch(run: Run, place: Place, from: number | undefined): Promise<number | undefined> {
+    const { client, server, of, watcher, selection } = place
+    const resource = resources[of]
+    const query = queryOf(selection)
+    query.set('watch', 'true')
+    query.set('allowWatchBookmarks', 'true')
+    if (from !== undefined) query.set('resourceVersion', String(from))
+    const path = `${pathOf(resource, selection.namespace)}?${query}`
+    const id = this.#log.nextId()
+    const at = this.#world.now()
+    const record = this.#log.open({ id, watcher, client, server, at, resource, selection, from })
+    this.#world.trace(`client-${client} watch ${id}: ${path}`)
+    const watch = this.#world.watch(`client-${client}`, server, path)
+    run.open = watch
+    let known = from
+    let isExpired = false
+    for await (const message of watch) {
+      if (!isFields(message)) continue
+      const { type, object } = message
+      record.message({ at: this.#world.now(), type: String(type), object })
+      if (type === 'ERROR') isExpired ||= isFields(object) && object.code === 410
+      else if (type === 'BOOKMARK' || known !== undefined) known = versionOf(object)
+    }
+    run.open = undefined
+    const { end } = watch
+    const status = end?.type === 'refused' ? end.status : undefined
+    record.end({ at: this.#world.now(), byClient: run.isStopped, status })
+    this.#world.trace(`client-${client} watch ${id}: ${end?.type} ${status ?? ''}, knows ${known}`)
+    return isExpired || status === 410 ? undefined : known
+  }
+}
+
+interface WatcherOptions {
+  readonly of: ResourceName
+  readonly watcher: string
+  readonly selection: Selection
+}
+
+interface Run {
+  isStopped: boolean
+  open: WorldWatch | undefined
+}
+
+interface Place extends WatcherOptions {
+  readonly client: number
+  readonly server: number
+}
