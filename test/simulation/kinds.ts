@@ -1,4 +1,4 @@
-import { defineModel, singleValueIndex } from '../../controller-runtime/src/index.ts'
+import { defineModel, singleValueIndex } from '@setpoint/controller-runtime'
 import type { Resource } from './history.ts'
 
 const spec = {

@@ -33,7 +33,7 @@ export function judgeConvergence(history: History): Violation[] {
     if (known < newest || !isBegun)
       say(`watch ${watch.id} knows ${known} of ${resource}, which is at ${newest}`)
   }
-  return [...found, ...judgeDependents(truth, endedAt)]
+  return [...found, ...judgeDependents(truth, endedAt), ...judgeNamespaces(truth, endedAt)]
 }
 
 function judgeDependents(truth: Truth, at: number): Violation[] {
@@ -46,4 +46,24 @@ function judgeDependents(truth: Truth, at: number): Violation[] {
     if (owners.some(({ uid }) => uids.has(uid))) return []
     return [{ judge, at, message: `${name} is still there although its owners are gone` }]
   })
+}
+
+/** Nothing is left in a namespace that is gone, or waits for nothing but its end. */
+function judgeNamespaces(truth: Truth, at: number): Violation[] {
+  const objects = [...new Set(truth.commits.map(({ resource }) => resource))].flatMap(each =>
+    truth.stateAt(each, Number.POSITIVE_INFINITY),
+  )
+  const namespaces = new Map(
+    objects.filter(({ resource }) => resource === '/namespaces').map(({ name, object }) => [name, object]),
+  )
+  const found: Violation[] = []
+  for (const { name, namespace } of objects)
+    if (namespace !== undefined && namespaces.size > 0 && !namespaces.has(namespace))
+      found.push({ judge, at, message: `${name} is in the namespace ${namespace}, which is gone` })
+  for (const [name, object] of namespaces) {
+    const isEnding = metadataOf(object).deletionTimestamp !== undefined
+    if (isEnding && !objects.some(({ namespace }) => namespace === name))
+      found.push({ judge, at, message: `the namespace ${name} is empty and does not end` })
+  }
+  return found
 }

@@ -15,7 +15,8 @@ export function judgeLife(history: History): Violation[] {
   const found: Violation[] = []
   for (const commit of truth.commits) {
     const before = truth.before(commit)
-    if (before?.object === undefined) continue
+    // Namespaces are kept by rules of their own.
+    if (before?.object === undefined || commit.resource === '/namespaces') continue
     const texts = commit.object === undefined ? judgeEnd(commit, before, history) : judgeStep(commit, before)
     if (isDeletion(commit, before)) texts.push(...judgeDeletion(commit, before, truth, history))
     for (const text of texts)
@@ -58,9 +59,12 @@ function isDeletion({ object }: Pick<Commit, 'object'>, before: Commit): boolean
   return object === undefined || metadataOf(object).deletionTimestamp !== undefined
 }
 
+const collectorFinalizers: readonly string[] = ['foregroundDeletion', 'orphan']
+
 /** An object with finalizers ends by a write that takes them. */
 function judgeEnd(commit: Commit, before: Commit, { calls }: History): string[] {
-  if (finalizersOf(before.object).length === 0) return []
+  // The collector takes its own.
+  if (finalizersOf(before.object).every(each => collectorFinalizers.includes(each))) return []
   if (metadataOf(before.object).deletionTimestamp === undefined) return ['went with its finalizers']
   const isTaken = calls.some(
     call =>
@@ -81,6 +85,12 @@ function judgeDeletion(commit: Commit, before: Commit, truth: Truth, { calls }: 
       call.at <= commit.at,
   )
   if (isAsked) return []
+  const { namespace, revision } = commit
+  const within =
+    namespace === undefined
+      ? undefined
+      : truth.of('/namespaces', undefined, namespace).findLast(each => each.revision < revision)
+  if (metadataOf(within?.object).deletionTimestamp !== undefined) return []
   const owners = ownersOf(before.object)
   if (owners.length === 0) return ['was deleted, and nobody asked for it']
   const alive = owners.find(({ uid }) => isAlive(uid, commit, truth))

@@ -106,3 +106,18 @@ test('no dependent stays when its owners are gone', () => {
     expect.stringMatching(/p is still there/),
   ])
 })
+
+test('a deleted namespace ends with everything in it', () => {
+  const namespace = (revision: number, rest: object) => ({
+    ...commit(revision, 'default'),
+    resource: '/namespaces',
+    object: { metadata: { name: 'default', ...rest } },
+  })
+  const part = commit(2, 'p')
+  expect(ofEnd({ commits: [namespace(1, {}), part] })).toEqual([])
+  const ending = namespace(3, { deletionTimestamp: 'then' })
+  expect(ofEnd({ commits: [namespace(1, {}), part, ending] })).toEqual([])
+  expect(ofEnd({ commits: [ending] })).toEqual([expect.stringMatching(/is empty and does not end/)])
+  const others = [{ ...namespace(1, {}), name: 'other' }, part]
+  expect(ofEnd({ commits: others })).toEqual([expect.stringMatching(/which is gone/)])
+})
