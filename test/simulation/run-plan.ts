@@ -10,7 +10,7 @@ import type { World, WorldOptions } from './world/world.ts'
 const limits = {
   /** Simulated time for all servers to become ready. */
   startMs: 60_000,
-  /** Simulated time after the last fault until everything works again. */
+  /** Simulated time after the last fault in which everything has to be done, with all back-offs. */
   healMs: 60_000,
   /** Simulated time for the last requests. */
   endMs: 10_000,
@@ -58,10 +58,8 @@ export async function runPlan(
     await world.advance(1)
     world.heal()
     world.trace('the faults have ended')
-    if (!(await world.settle(limits.healMs))) say('the store did not come to rest after the faults')
-    if (!(await areReady(world, servers))) say('not all servers became ready after the faults')
-    // The back-offs of watchers and controllers are over then.
     await world.advance(limits.healMs)
+    if (!(await areReady(world, servers))) say('not all servers became ready after the faults')
     const healedAt = world.now()
     for (let server = 0; server < servers; server++)
       for (const of of ['gadgets', 'parts', 'namespaces'] as const)

@@ -13,7 +13,7 @@ export class Watchers {
   readonly #world: World
   readonly #log: CallLog
   /** The watchers that run, with their open watch. */
-  readonly #running = new Map<string, { isStopped: boolean; open: WorldWatch | undefined }>()
+  readonly #running = new Map<string, Run>()
 
   readonly #servers: number
 
@@ -28,7 +28,7 @@ export class Watchers {
     { of, watcher, selection }: WatcherOptions,
   ): Promise<void> {
     if (this.#running.has(watcher)) return
-    const run: Run = { isStopped: false, open: undefined }
+    const run: Run = { isStopped: false }
     this.#running.set(watcher, run)
     let known: number | undefined
     for (let n = server; !run.isStopped; n++) {
@@ -41,7 +41,8 @@ export class Watchers {
     const run = this.#running.get(watcher)
     if (run === undefined) return
     run.isStopped = true
-    run.open?.close()
+    if (run.open === undefined) run.record?.end({ at: this.#world.now(), byClient: true })
+    else run.open.close()
   }
 
   close(): void {
@@ -63,6 +64,7 @@ export class Watchers {
     this.#world.trace(`client-${client} watch ${id}: ${path}`)
     const watch = this.#world.watch(`client-${client}`, server, path)
     run.open = watch
+    run.record = record
     let known = from
     let isExpired = false
     for await (const message of watch) {
@@ -89,7 +91,9 @@ interface WatcherOptions {
 
 interface Run {
   isStopped: boolean
-  open: WorldWatch | undefined
+  open?: WorldWatch | undefined
+  /** Of the last watch. */
+  record?: ReturnType<CallLog['open']>
 }
 
 interface Place extends WatcherOptions {

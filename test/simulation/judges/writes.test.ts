@@ -110,3 +110,19 @@ test('a refusal must have been right at some moment of the call', () => {
   expect(refused(409, 'AlreadyExists', 'create')).toEqual([expect.stringMatching(/no such object/)])
   expect(refused(500, 'InternalError', 'update')).toEqual([expect.stringMatching(/refused with 500/)])
 })
+
+test('a request may find that another one has done what it asks for', () => {
+  const dying = commit(3, 'g', { deleting: true, finalizers: ['f'], mark: 'a', spec, generation: 2 })
+  const deletion = (rest: object) => write([20, responded(35, 200, dying.object)], 'delete', 'g', rest)
+  const held = commit(1, 'g', { mark: 'a', spec, finalizers: ['f'] })
+  const calls = (rest: object) => [
+    write([5, responded(15, 201, held.object)], 'create', 'g', { mark: 'a', spec }),
+    deletion(rest),
+  ]
+  expect(says({ calls: [deletion({})], commits: [held, dying] })).toHaveLength(1)
+  expect(says({ calls: calls({}), commits: [held, dying] })).toEqual([])
+  expect(says({ calls: calls({ version: 3 }), commits: [held, dying] })).toEqual([])
+  expect(says({ calls: calls({ version: 2 }), commits: [held, dying] })).toHaveLength(1)
+  const clean = write([5, responded(15, 200, created.object)], 'finalize', 'g')
+  expect(says({ calls: [creation, clean], commits: [created] })).toEqual([])
+})

@@ -52,6 +52,7 @@ function acknowledged(write: Write, { at, body }: Response, truth: Truth): strin
   if (commit === undefined)
     return [`was acknowledged with version ${version}, at which the object did not change`]
   if (isFirstIn(commit, write.at, at)) {
+    if (changesNothing(request, commit)) return []
     const found = effectOf(request, commit, truth.before(commit))
     if (commit.object !== undefined && !isDeepStrictEqual(commit.object, body))
       found.push(`was answered with ${show(body)}, but stored is ${show(commit.object)}`)
@@ -64,6 +65,14 @@ function acknowledged(write: Write, { at, body }: Response, truth: Truth): strin
   if (request.mark !== undefined) return [`was acknowledged with version ${version} of another write`]
   const isCurrent = truth.wasEver(commit, { from: write.at, to: at }, each => each === commit)
   return isCurrent ? [] : [`changed nothing of version ${version}, which was not the object's version`]
+}
+
+/** Returns whether a request has nothing to change in a state, which another one may have made meanwhile. */
+function changesNothing({ verb, version, uid }: WriteRequest, { object, revision }: Commit): boolean {
+  if (verb === 'finalize') return finalizersOf(object).length === 0
+  const { deletionTimestamp, uid: found } = metadataOf(object)
+  const isMeant = (version ?? revision) === revision && (uid ?? found) === found
+  return verb === 'delete' && deletionTimestamp !== undefined && isMeant
 }
 
 function isRemoval({ verb }: WriteRequest, before: Commit | undefined): boolean {
@@ -91,6 +100,8 @@ function effectOf(request: WriteRequest, { object, revision }: Commit, before: C
   if (request.mark !== undefined && markOf(object) !== request.mark)
     found.push(`left the mark ${markOf(object)} at ${revision}`)
   const expected = specAfter(request, specOf(old))
+  // Only the server says what the spec of a new namespace is.
+  if (verb === 'create' && request.spec === undefined) return found
   if (!isDeepStrictEqual(specOf(object), expected))
     found.push(`left the spec ${show(specOf(object))} at ${revision} instead of ${show(expected)}`)
   return found
@@ -131,6 +142,8 @@ function refused(write: Write, { at, status, body }: Response, truth: Truth): st
     case 422:
     case 429:
     case 503:
+    // It may have happened.
+    case 504:
       return []
     default:
       return [`was refused with ${status} ${show(body)}`]

@@ -1,0 +1,103 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import { type Plan, planOf } from './plan.ts'
+import { Progress } from './progress.ts'
+import { type Run, runPlan } from './run-plan.ts'
+import { shrink } from './shrink.ts'
+import { planText, violationText } from './text.ts'
+import { openWorld } from './world/open-world.ts'
+
+/** See docs/maintainers/simulation.md. */
+const help = `npm run simulate -- [options]
+
+  --seeds N         how many seeds to run (200 by default)
+  --minutes N       for how long to run seeds, or at most so long together with --seeds
+  --seed N          runs one seed, or begins with it together with --seeds or --minutes
+  --plan FILE       runs a plan that an earlier failure wrote
+  --trace           prints the whole trace
+  --quick           stops at the first failure without shrinking its plan
+  --mutations [X]   says after how many seeds each mutation of the product is found (whose name contains X)
+`
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string' },
+    minutes: { type: 'string' },
+    seed: { type: 'string' },
+    plan: { type: 'string' },
+    trace: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+const say = (text: string) => void process.stdout.write(`${text}\n`)
+
+if (values.help) say(help)
+else if (values.plan !== undefined) process.exitCode = await playOne(await readPlan(values.plan))
+else if (values.seed !== undefined && values.seeds === undefined && values.minutes === undefined)
+  process.exitCode = await playOne(planOf(Number(values.seed)))
+else process.exitCode = await playMany()
+
+async function playOne(plan: Plan): Promise<number> {
+  const run = await runPlan(plan, openWorld, { keepTrace: values.trace })
+  if (values.trace) say(run.lines.join('\n'))
+  say(`seed ${plan.seed}: ${run.operations} operations, trace ${run.traceHash}`)
+  if (run.violations.length === 0) return 0
+  await report(plan, run)
+  return 1
+}
+
+async function playMany(): Promise<number> {
+  // Random choices of the run come from the seed, and a new run takes new seeds.
+  const first = values.seed === undefined ? Date.now() % 1_000_000_000 : Number(values.seed)
+  const deadline = values.minutes === undefined ? undefined : Date.now() + Number(values.minutes) * 60_000
+  const count = Number(values.seeds ?? (deadline === undefined ? 200 : Number.POSITIVE_INFINITY))
+  say(`the first seed is ${first}`)
+  const progress = new Progress(say)
+  let failed = 0
+  for (let n = 0; n < count && (deadline === undefined || Date.now() < deadline); n++) {
+    const plan = planOf(first + n)
+    const run = await runPlan(plan, openWorld)
+    progress.add(run)
+    if (run.violations.length === 0) continue
+    if (values.quick) {
+      const [one] = run.violations
+      say(`found after ${n + 1} seeds (seed ${plan.seed}): ${one && violationText(one)}`)
+      return 1
+    }
+    failed++
+    await report(plan, run)
+  }
+  progress.end()
+  if (values.quick) say(`not found in ${progress.runs} seeds`)
+  return failed === 0 ? 0 : 1
+}
+
+/** Prints the words of the judges, the smallest plan that they complain about, and its trace. */
+async function report(plan: Plan, run: Run): Promise<void> {
+  say(`\nseed ${plan.seed} failed:`)
+  for (const violation of run.violations.slice(0, 10)) say(`  ${violationText(violation)}`)
+  const again = await runPlan(plan, openWorld)
+  if (again.traceHash !== run.traceHash)
+    say('  A second run went differently: the simulation is not deterministic.')
+  if (values.quick) return
+  const judges = new Set(run.violations.map(({ judge }) => judge))
+  const steps = await shrink(plan.steps, async some => {
+    const { violations } = await runPlan({ ...plan, steps: some }, openWorld)
+    return violations.some(({ judge }) => judges.has(judge))
+  })
+  const small = { ...plan, steps }
+  const shrunk = await runPlan(small, openWorld, { keepTrace: true })
+  say(`\nthe plan, with ${steps.length} of ${plan.steps.length} steps:\n${planText(small)}`)
+  for (const violation of shrunk.violations.slice(0, 10)) say(`  ${violationText(violation)}`)
+  const folder = '.simulation/failures'
+  await mkdir(folder, { recursive: true })
+  await writeFile(`${folder}/${plan.seed}.json`, `${JSON.stringify(small, undefined, 2)}\n`)
+  await writeFile(`${folder}/${plan.seed}.trace`, `${shrunk.lines.join('\n')}\n`)
+  say(`\nThe trace is in ${folder}/${plan.seed}.trace. Run it again:`)
+  say(`  npm run simulate -- --plan ${folder}/${plan.seed}.json --trace\n`)
+}
+
+async function readPlan(file: string): Promise<Plan> {
+  return JSON.parse(await readFile(file, 'utf8'))
+}
