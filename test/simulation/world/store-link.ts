@@ -134,6 +134,8 @@ export class StoreLink implements Storage {
     this.#wakers.add(onWake)
     signal.addEventListener('abort', onWake)
     try {
+      // An empty watch fails too.
+      if (after < this.#core.compacted) this.#core.commitsAfter(after, after)
       for (let delivered = after; !signal.aborted && !this.#isClosed; ) {
         if (this.#core.life !== this.life) throw wrongStore()
         if (until !== undefined && delivered >= until) return
