@@ -69,7 +69,7 @@ export async function runPlan(
     const history: History = {
       calls: log.calls,
       watches: log.watches,
-      commits: storedCommits(world.store.commits, Object.values(resources)),
+      commits: storedCommits(world.store, Object.values(resources)),
       compactions,
       healedAt,
       endedAt: world.now(),

@@ -1,12 +1,17 @@
 import { decodeStored, objectsPrefix } from '../../apiserver/src/model/index.ts'
 import type { Fields } from '../support/json.ts'
 import { type Commit, type Resource, titleOf } from './history.ts'
-import type { Commit as StoreCommit } from './world/world.ts'
+import type { StoreTruth } from './world/world.ts'
 
-/** Returns the changes of objects of some kinds, with each object as clients see it. */
-export function storedCommits(commits: readonly StoreCommit[], resources: readonly Resource[]): Commit[] {
+/** Returns the changes of objects of some kinds, with each object as clients see it. What the store began with counts as changes. */
+export function storedCommits(store: StoreTruth, resources: readonly Resource[]): Commit[] {
   const known = new Map(resources.map(resource => [titleOf(resource), resource]))
-  return commits.flatMap(({ revision, atMs, changes }) =>
+  const [first] = store.commits
+  const base = first === undefined ? [] : [...store.at(first.revision - 1)]
+  const beginning = base
+    .map(([key, { value, modRevision }]) => ({ revision: modRevision, atMs: 0, changes: [{ key, value }] }))
+    .toSorted((a, b) => a.revision - b.revision)
+  return [...beginning, ...store.commits].flatMap(({ revision, atMs, changes }) =>
     changes.flatMap(({ key, value }) => {
       if (!key.startsWith(objectsPrefix)) return []
       const [group, plural, ...names] = key.slice(objectsPrefix.length).split('/')
