@@ -4,7 +4,7 @@ import type { WorldNode } from './node.ts'
 export interface WorldEvent {
   at: number
   /** Orders events of the same time: at random between nodes, but those of one node alike. */
-  readonly rank: number
+  rank: number
   /** Orders the events of one node at the same time. */
   sequence: number
   readonly node: WorldNode

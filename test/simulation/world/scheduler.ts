@@ -50,8 +50,7 @@ export class Scheduler {
   /** Runs `run` in a node after `delayMs`. */
   schedule(node: WorldNode, delayMs: number, run: () => void): WorldEvent {
     const at = this.#now + Math.max(0, delayMs)
-    const rank = Math.imul(node.id ^ Math.imul(Math.floor(at * 1000), 0x9e3779b1) ^ this.#seed, 0xc2b2ae35)
-    const event = { at, rank, sequence: ++this.#sequence, node, run, isCancelled: false }
+    const event = { at, rank: this.#rankOf(node, at), sequence: ++this.#sequence, node, run, isCancelled: false }
     this.#heap.push(event)
     return event
   }
@@ -103,11 +102,16 @@ export class Scheduler {
     return true
   }
 
+  #rankOf(node: WorldNode, at: number): number {
+    return Math.imul(node.id ^ Math.imul(Math.floor(at * 1000), 0x9e3779b1) ^ this.#seed, 0xc2b2ae35)
+  }
+
   #hasRun(event: WorldEvent): boolean {
     const { node, at } = event
     if (event.isCancelled || node.isDead) return false
     if (node.pausedUntil > at) {
       event.at = node.pausedUntil
+      event.rank = this.#rankOf(node, event.at)
       event.sequence = ++this.#sequence
       this.#heap.push(event)
       return false
