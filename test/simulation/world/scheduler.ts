@@ -50,7 +50,14 @@ export class Scheduler {
   /** Runs `run` in a node after `delayMs`. */
   schedule(node: WorldNode, delayMs: number, run: () => void): WorldEvent {
     const at = this.#now + Math.max(0, delayMs)
-    const event = { at, rank: this.#rankOf(node, at), sequence: ++this.#sequence, node, run, isCancelled: false }
+    const event = {
+      at,
+      rank: this.#rankOf(node, at),
+      sequence: ++this.#sequence,
+      node,
+      run,
+      isCancelled: false,
+    }
     this.#heap.push(event)
     return event
   }

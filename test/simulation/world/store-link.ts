@@ -138,10 +138,11 @@ export class StoreLink implements Storage {
       if (after < this.#core.compacted) this.#core.commitsAfter(after, after)
       for (let delivered = after; !signal.aborted && !this.#isClosed; ) {
         if (this.#core.life !== this.life) throw wrongStore()
+        // Also of a watch that has nothing to deliver: callers learn from it what the store still has.
+        if (delivered < this.#core.compacted) this.#core.commitsAfter(delivered, delivered)
         if (until !== undefined && delivered >= until) return
         // A watch up to a revision asks for changes that the store has.
         const reached = until !== undefined && until > this.#delivered ? until : this.#delivered
-        if (delivered < this.#core.compacted) this.#core.commitsAfter(delivered, reached)
         if (delivered >= reached) {
           await new Promise<void>(resolve => {
             wake = resolve
