@@ -12,7 +12,10 @@ export class Clients {
   readonly #world: World
   readonly #log: CallLog
   readonly #watchers: Watchers
+  /** By client and object. */
   readonly #seen = new Map<string, Fields>()
+  /** The gadgets that any client saw last, by name. */
+  readonly #newest = new Map<string, Fields>()
 
   constructor(world: World, log: CallLog, servers: number) {
     this.#world = world
@@ -55,7 +58,7 @@ export class Clients {
   }
 
   /** Follows the pages to the end. */
-  async #list(place: Place, { of, selection, limit, stale }: Extract<Action, { do: 'list' }>) {
+  async #list(place: Place, { of, selection, limit, pauseMs, stale }: Extract<Action, { do: 'list' }>) {
     const resource = resources[of]
     let next: unknown
     let page: { first: number; offset: number } | undefined
@@ -73,6 +76,7 @@ export class Clients {
       for (const item of items) this.#remember(place.client, resource, item)
       if (page !== undefined) page = { ...page, offset: page.offset + items.length }
       next = metadataOf(body).continue
+      if (next !== undefined && pauseMs !== undefined) await this.#world.sleep(pauseMs)
     } while (next !== undefined)
   }
 
@@ -80,13 +84,10 @@ export class Clients {
     const resource = resources[action.of]
     const start = this.#start(place, resource)
     const known = this.#seen.get(this.#idOf(place.client, resource, action.namespace, action.name))
-    const owner = action.do === 'create' && action.owner !== undefined ? action.owner : undefined
-    const owned =
-      owner === undefined
-        ? undefined
-        : this.#seen.get(this.#idOf(place.client, resources.gadgets, undefined, owner))
+    const owners = action.do === 'create' ? (action.owners ?? []) : []
+    const owned = owners.map(name => this.#newest.get(name)).filter(owner => owner !== undefined)
     const mark = resource.group === '' ? undefined : `m${start.id}`
-    const written = writeOf(action, { resource, known, owner: owned, mark })
+    const written = writeOf(action, { resource, known, owners: owned, mark })
     const body = await this.#send({ type: 'write', ...start, request: written.request }, written.http)
     this.#remember(place.client, resource, body)
   }
@@ -121,6 +122,7 @@ export class Clients {
   #remember(client: number, resource: Resource, object: unknown): void {
     if (!isFields(object) || Number.isNaN(versionOf(object))) return
     this.#seen.set(this.#idOf(client, resource, namespaceOf(object), nameOf(object)), object)
+    if (resource === resources.gadgets) this.#newest.set(nameOf(object), object)
   }
 
   #idOf(client: number, { plural }: Resource, namespace: string | undefined, name: string): string {
@@ -139,13 +141,13 @@ interface WriteContext {
   readonly resource: Resource
   /** The object as the client knows it. */
   readonly known: Fields | undefined
-  readonly owner: Fields | undefined
+  readonly owners: readonly Fields[]
   readonly mark: string | undefined
 }
 
 function writeOf(
   action: WriteAction,
-  { resource, known, owner, mark }: WriteContext,
+  { resource, known, owners, mark }: WriteContext,
 ): { request: WriteRequest; http: WorldRequest } {
   const { namespace, name } = action
   const path = pathOf(resource, namespace, name)
@@ -157,7 +159,7 @@ function writeOf(
   switch (action.do) {
     case 'create': {
       const { spec, color, finalizers } = action
-      const metadata = { name, ...marked(color, mark), ...(finalizers && { finalizers }), ...ownedBy(owner) }
+      const metadata = { name, ...marked(color, mark), ...(finalizers && { finalizers }), ...ownedBy(owners) }
       if (mark === undefined)
         return {
           request: { verb: 'create', ...base },
@@ -227,11 +229,13 @@ function marked(color: string, mark: string | undefined) {
   return { labels: { 'sim.example.com/color': color }, ...(mark !== undefined && { annotations: { mark } }) }
 }
 
-function ownedBy(owner: Fields | undefined) {
-  if (owner === undefined) return {}
-  const { name, uid } = metadataOf(owner)
-  const { apiVersion, kind } = owner
-  return { ownerReferences: [{ apiVersion, kind, name, uid }] }
+function ownedBy(owners: readonly Fields[]) {
+  if (owners.length === 0) return {}
+  const ownerReferences = owners.map(owner => {
+    const { name, uid } = metadataOf(owner)
+    return { apiVersion: owner.apiVersion, kind: owner.kind, name, uid }
+  })
+  return { ownerReferences }
 }
 
 function versionAsked(known: Fields | undefined): number | undefined {

@@ -221,8 +221,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'the collector deletes what still has an owner',
     file: `${sdk}/collector/sync-action.ts`,
-    from: 'if (standings.every(isKept)) return',
-    to: 'if (standings.length === 0) return',
+    from: "const isHeld = standings.some(standing => standing === 'orphaning' || !isLooseStanding(standing))",
+    to: 'const isHeld = false',
   },
   {
     name: 'the collector takes an object of the same name for the owner',
@@ -231,7 +231,13 @@ export const mutations: readonly Mutation[] = [
     to: 'if (found !== undefined) return',
   },
   {
-    name: 'the collector forgets what it could not look up',
+    name: 'the collector takes an owner that it cannot read for gone',
+    file: `${sdk}/collector/collector-run.ts`,
+    from: "      record('unresolved')\n      throw error",
+    to: "      record('absent')\n      throw error",
+  },
+  {
+    name: 'the collector forgets an owner that it could not read',
     file: `${sdk}/collector/collector-run.ts`,
     from: "      record('unresolved')\n      throw error",
     to: "      record('unresolved')",

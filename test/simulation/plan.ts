@@ -29,8 +29,8 @@ export type Action =
       readonly spec: Fields
       readonly color: string
       readonly finalizers?: readonly string[]
-      /** The gadget that owns it, if the client knows it. */
-      readonly owner?: string | undefined
+      /** The gadgets that own it, as far as they are known. */
+      readonly owners?: readonly string[] | undefined
     })
   /** `knows`: it starts from the object that the client saw last; otherwise it replaces everything. */
   | (Target & {
@@ -65,6 +65,8 @@ export type Action =
       readonly of: ResourceName
       readonly selection: Selection
       readonly limit?: number | undefined
+      /** Time between two pages. */
+      readonly pauseMs?: number | undefined
       readonly stale: boolean
     }
   /** Opens a watch, and opens it again from where it was when it breaks, until `unwatch`. */
@@ -73,6 +75,7 @@ export type Action =
       readonly of: ResourceName
       readonly watcher: string
       readonly selection: Selection
+      readonly timeoutSeconds?: number | undefined
     }
   | { readonly do: 'unwatch'; readonly watcher: string }
 
@@ -84,7 +87,7 @@ export function planOf(seed: number): Plan {
   const random = new Random(seed)
   const servers = random.chance(0.7) ? 2 : 3
   const controllers = random.chance(0.5) ? 2 : 1
-  const lengthMs = random.pick([2_000, 10_000, 40_000])
+  const lengthMs = random.pick([2_000, 10_000, 40_000, 100_000])
   const writers = stepsOf(random.fork(), { servers, lengthMs, count: 20 + random.below(80) })
   const faults = random.chance(0.1) ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
   return { seed, servers, controllers, steps: [...writers, ...faults].toSorted((a, b) => a.at - b.at) }
@@ -100,7 +103,9 @@ function stepsOf(random: Random, { servers, lengthMs, count }: Extent & { readon
   const place = () => ({ client: random.below(clients), server: random.below(servers) })
   for (const of of ['gadgets', 'parts'] as const)
     for (let n = random.below(3); n >= 0; n--) {
-      const action: Action = { do: 'watch', of, watcher: `${of}-${n}`, selection: selectionOf(random, of) }
+      const timeoutSeconds = random.chance(0.4) ? 1 + random.below(10) : undefined
+      const selection = selectionOf(random, of)
+      const action: Action = { do: 'watch', of, watcher: `${of}-${n}`, selection, timeoutSeconds }
       steps.push({ at: random.below(lengthMs / 2), ...place(), action })
       if (random.chance(0.2))
         steps.push({
@@ -137,8 +142,11 @@ function actionOf(random: Random): Action {
   const kind = random.below(100)
   if (kind < 22) {
     const finalizers = random.chance(0.3) ? { finalizers: ['sim.example.com/hold'] } : {}
-    const owner = of === 'parts' && random.chance(0.6) ? { owner: `g${random.below(5)}` } : {}
-    return { do: 'create', ...target, spec, color, ...finalizers, ...owner }
+    const owners =
+      of === 'parts' && random.chance(0.6)
+        ? { owners: random.shuffled(['g0', 'g1', 'g2', 'g3', 'g4']).slice(0, random.chance(0.7) ? 1 : 2) }
+        : {}
+    return { do: 'create', ...target, spec, color, ...finalizers, ...owners }
   }
   if (kind < 34) return { do: 'update', ...target, spec, color, knows: random.chance(0.8), versioned }
   if (kind < 46) return { do: 'merge', ...target, spec: partOf(random, spec), color, versioned }
@@ -153,7 +161,8 @@ function actionOf(random: Random): Action {
   }
   if (kind < 84) return { do: 'get', ...target, stale: random.chance(0.2) }
   const limit = random.chance(0.5) ? 1 + random.below(3) : undefined
-  return { do: 'list', of, selection: selectionOf(random, of), limit, stale: random.chance(0.15) }
+  const pauseMs = random.chance(0.5) ? random.below(random.pick([20, 1_000])) : undefined
+  return { do: 'list', of, selection: selectionOf(random, of), limit, pauseMs, stale: random.chance(0.15) }
 }
 
 function specOf(random: Random, of: ResourceName): Fields {
@@ -202,7 +211,7 @@ function faultsOf(
     () => ({ type: 'storeLatency', node: server(), maxMs: random.below(800), forMs: forMs() }),
     () => ({ type: 'loseResponses', node: server(), probability: random.between(0.1, 0.9), forMs: forMs() }),
     () => ({ type: 'leaderChange', forMs: forMs() }),
-    () => ({ type: 'lag', node: server(), byMs: random.below(2_000), forMs: forMs() }),
+    () => ({ type: 'lag', node: server(), byMs: random.below(random.pick([2_000, 15_000])), forMs: forMs() }),
     () => ({ type: 'compact', keep: random.below(10) }),
     () => ({ type: 'full', forMs: forMs() }),
   ]

@@ -25,14 +25,15 @@ export class Watchers {
 
   async start(
     { client, server }: { readonly client: number; readonly server: number },
-    { of, watcher, selection }: WatcherOptions,
+    { of, watcher, selection, timeoutSeconds }: WatcherOptions,
   ): Promise<void> {
     if (this.#running.has(watcher)) return
     const run: Run = { isStopped: false }
     this.#running.set(watcher, run)
     let known: number | undefined
     for (let n = server; !run.isStopped; n++) {
-      known = await this.#watch(run, { client, server: n % this.#servers, of, watcher, selection }, known)
+      const place = { client, server: n % this.#servers, of, watcher, selection, timeoutSeconds }
+      known = await this.#watch(run, place, known)
       await this.#world.sleep(retryMs)
     }
   }
@@ -51,11 +52,12 @@ export class Watchers {
 
   /** Returns the version from which the next watch resumes. Undefined if it has to begin again. */
   async #watch(run: Run, place: Place, from: number | undefined): Promise<number | undefined> {
-    const { client, server, of, watcher, selection } = place
+    const { client, server, of, watcher, selection, timeoutSeconds } = place
     const resource = resources[of]
     const query = queryOf(selection)
     query.set('watch', 'true')
     query.set('allowWatchBookmarks', 'true')
+    if (timeoutSeconds !== undefined) query.set('timeoutSeconds', String(timeoutSeconds))
     if (from !== undefined) query.set('resourceVersion', String(from))
     const path = `${pathOf(resource, selection.namespace)}?${query}`
     const id = this.#log.nextId()
@@ -87,6 +89,7 @@ interface WatcherOptions {
   readonly of: ResourceName
   readonly watcher: string
   readonly selection: Selection
+  readonly timeoutSeconds?: number | undefined
 }
 
 interface Run {

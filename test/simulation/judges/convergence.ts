@@ -5,6 +5,9 @@ import { ownersOf } from './life.ts'
 
 const judge = 'convergence'
 
+/** Milliseconds that a watcher may be without an open watch. */
+const reopenMs = 5_000
+
 /**
  * Once the faults have ended, everything ends in time: every call has a response, every open watch has learnt of the last
  * change, requests succeed, and no object waits for the collector.
@@ -22,10 +25,9 @@ export function judgeConvergence(history: History): Violation[] {
   const last = new Map(watches.map(watch => [watch.watcher, watch]))
   for (const watch of last.values()) {
     if (watch.end?.byClient) continue
-    if (watch.end !== undefined) {
-      say(`watcher ${watch.watcher} has no open watch: ${JSON.stringify(watch.end)}`)
-      continue
-    }
+    // One that has just ended is opened again.
+    if (watch.end !== undefined && endedAt - watch.end.at > reopenMs)
+      say(`watcher ${watch.watcher} has had no open watch since ${watch.end.at}`)
     const resource = titleOf(watch.resource)
     const known = Math.max(watch.from ?? 0, ...watch.messages.map(({ object }) => versionOf(object) || 0))
     const newest = truth.commits.findLast(each => each.resource === resource)?.revision ?? 0

@@ -103,10 +103,12 @@ export function ownersOf(object: unknown): { readonly name: string; readonly uid
   return ownerReferences.filter(isFields).map(({ name, uid }) => ({ name: String(name), uid: String(uid) }))
 }
 
-/** Returns whether an object with this uid was there at the time of a change. */
+/** Returns whether an owner with this uid was there at the time of a change, and did not wait for its dependents to go. */
 function isAlive(uid: string, { revision }: Commit, truth: Truth): boolean {
   const last = truth.commits.findLast(each => each.revision < revision && metadataOf(each.object).uid === uid)
   if (last === undefined) return false
+  const isWaiting = metadataOf(last.object).deletionTimestamp !== undefined
+  if (isWaiting && finalizersOf(last.object).includes('foregroundDeletion')) return false
   const next = truth.after(last)
   return next === undefined || next.revision > revision
 }

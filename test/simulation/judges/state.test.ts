@@ -72,6 +72,13 @@ test('an object is deleted by a client, or when all of its owners are gone', () 
   const gone = [commit(1, 'a'), commit(3, 'a', 'deleted')]
   const all = [...gone, ...dependent].toSorted((x, y) => x.revision - y.revision)
   expect(ofLife({ calls: [asked], commits: all })).toEqual([])
+  const waiting = commit(3, 'a', { ...dying, finalizers: ['foregroundDeletion'] })
+  expect(
+    ofLife({
+      calls: [asked],
+      commits: [commit(1, 'a'), commit(2, 'p', { owner }), waiting, commit(4, 'p', 'deleted')],
+    }),
+  ).toEqual([])
   expect(ofLife({ commits: [commit(1, 'a'), ...dependent] })).toEqual([
     expect.stringMatching(/its owner a exists/),
   ])
@@ -88,7 +95,9 @@ test('everything that was asked ends, and everybody learns of the last change', 
   ])
   expect(ofEnd({ commits, watches: [watch(undefined, [])] })).toHaveLength(1)
   expect(ofEnd({ commits, watches: [watch(0, [], { end: { at: 9, byClient: true } })] })).toEqual([])
-  expect(ofEnd({ commits, watches: [watch(0, [], { end: { at: 9, byClient: false } })] })).toHaveLength(1)
+  expect(
+    ofEnd({ commits, watches: [watch(0, [bookmark(30, 2)], { end: { at: 9, byClient: false } })] }),
+  ).toHaveLength(1)
   expect(ofEnd({ calls: [write([1, { type: 'pending' }], 'update', 'a')] })).toEqual([
     expect.stringMatching(/no response/),
   ])
