@@ -81,6 +81,10 @@ export class ApiServerNode {
       manager: this.#manager,
     })
     this.#front = frontOf(rooms, { access, health: this.#health, log, isStarting: () => !this.#hasStarted })
+    // Node takes it from the real clock.
+    this.#front.server.prependListener('request', (_, response) => {
+      response.sendDate = false
+    })
     rooms.follower.start()
     const { signal } = this.#stopping
     const space = new SpaceWatch({ storage, fullness: new Fullness(log), log })

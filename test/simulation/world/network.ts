@@ -1,5 +1,6 @@
 import { Agent } from 'node:http'
 import net from 'node:net'
+import { GuardError } from './guard.ts'
 import type { WorldNode } from './node.ts'
 import { Pipe, type Route } from './pipe.ts'
 import type { Replaced } from './replaced.ts'
@@ -156,8 +157,16 @@ export class Network implements Route {
     const [options, second] = args
     const host = typeof options === 'object' && options !== null ? Reflect.get(options, 'host') : second
     if (from === undefined || typeof host !== 'string' || !host.endsWith(domain))
-      throw new Error(`the world has no host ${String(host)}`)
+      return this.#refuseHost(String(host))
     return this.connect(from, host.slice(0, -domain.length))
+  }
+
+  #refuseHost(host: string): never {
+    const error = new GuardError(
+      `${this.#scheduler.current?.name} connects to ${host}, which is not in the world`,
+    )
+    this.#scheduler.fail(error)
+    throw error
   }
 
   #refuse(client: WorldSocket): void {

@@ -137,6 +137,8 @@ export class Pipe {
       if (what.length >= this.breaksAfter) {
         arrived = what.subarray(0, this.breaksAfter)
         this.breaksAfter = undefined
+        // Nothing may arrive behind the gap.
+        for (const { event } of this.#underWay) event.isCancelled = true
         if (arrived.length > 0 && !this.#isHeld) this.#hand(arrived)
         this.onBroken()
         return

@@ -134,8 +134,6 @@ export class StoreLink implements Storage {
     this.#wakers.add(onWake)
     signal.addEventListener('abort', onWake)
     try {
-      // An empty watch fails too.
-      if (after < this.#core.compacted) this.#core.commitsAfter(after, after)
       for (let delivered = after; !signal.aborted && !this.#isClosed; ) {
         if (this.#core.life !== this.life) throw wrongStore()
         // Also of a watch that has nothing to deliver: callers learn from it what the store still has.

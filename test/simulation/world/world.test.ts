@@ -1,28 +1,12 @@
-import { defineModel } from '@setpoint/controller-runtime'
 import { expect, test } from 'vitest'
 import { openWorld } from './open-world.ts'
+import { call, creation, widgetModel, widgets } from './sample.ts'
 import type { World } from './world.ts'
 
-const Widget = defineModel({
-  group: 'world.example.com',
-  version: 'v1',
-  kind: 'Widget',
-  singular: 'widget',
-  plural: 'widgets',
-  scope: 'Namespaced',
-  schema: { spec: { type: 'object', properties: { size: { type: 'integer' } } } },
-})
-const widgets = '/apis/world.example.com/v1/namespaces/default/widgets'
-
-const widget = (name: string, size: number) => ({
-  apiVersion: 'world.example.com/v1',
-  kind: 'Widget',
-  metadata: { name },
-  spec: { size },
-})
+const models = [widgetModel()]
 
 /** Some clients that create, change, delete, list and watch, each over any server. */
-async function useWorld(world: World, writes = 20): Promise<void> {
+async function useWorld(world: World, writes = 12): Promise<void> {
   const writer = async (client: string) => {
     const random = world.random.fork(client)
     for (let n = 0; n < writes; n++) {
@@ -30,7 +14,7 @@ async function useWorld(world: World, writes = 20): Promise<void> {
       const server = random.int(0, 1)
       const size = random.int(1, 9)
       const request = random.pick([
-        { method: 'POST', path: widgets, body: widget(path.slice(-1), size) },
+        creation(path.slice(-1), size),
         {
           method: 'PATCH',
           path,
@@ -48,28 +32,25 @@ async function useWorld(world: World, writes = 20): Promise<void> {
     for await (const message of world.watch('watcher', 1, `${widgets}?watch=true`))
       world.trace(`watcher got ${JSON.stringify(message)}`)
   }
-  await world.advance(1_000)
+  await world.advance(500)
   for (const client of ['anna', 'ben']) void writer(client)
   void watcher()
 }
 
 test('several servers serve one store', async () => {
-  await using world = await openWorld({ seed: 1, models: [Widget], keepTrace: true })
+  await using world = await openWorld({ seed: 1, models, keepTrace: true })
   await world.advance(1_000)
   expect([world.isReady(0), world.isReady(1)]).toEqual([true, true])
-  const created = world.request('anna', 0, { method: 'POST', path: widgets, body: widget('a', 1) })
-  await world.advance(100)
-  expect(await created).toMatchObject({ status: 201, body: { metadata: { name: 'a' } } })
-  const listed = world.request('anna', 1, { method: 'GET', path: widgets })
-  await world.advance(100)
-  expect(await listed).toMatchObject({ status: 200, body: { items: [{ spec: { size: 1 } }] } })
+  expect(await call(world, 0, creation('a', 3))).toMatchObject({ status: 201 })
+  const listed = await call(world, 1, { method: 'GET', path: widgets })
+  expect(listed).toMatchObject({ status: 200, body: { items: [{ spec: { size: 3 } }] } })
 })
 
 test('the same seed gives the same trace, byte for byte', async () => {
   const traceOf = async (seed: number) => {
-    await using world = await openWorld({ seed, models: [Widget], keepTrace: true })
+    await using world = await openWorld({ seed, models, keepTrace: true })
     await useWorld(world)
-    await world.advance(3_000)
+    await world.advance(1_000)
     return [...world.lines, world.traceHash].join('\n')
   }
   const traces = new Set<string>()
