@@ -27,6 +27,7 @@ import type {
   WorldOptions,
   WorldRequest,
   WorldResponse,
+  WorldToken,
   WorldWatch,
 } from './world.ts'
 import type { WorldProcess } from './world-process.ts'
@@ -176,10 +177,20 @@ class SimulatedWorld implements World {
     }
   }
 
-  watch(client: string, server: number, path: string): WorldWatch {
+  watch(
+    client: string,
+    server: number,
+    path: string,
+    headers?: Readonly<Record<string, string>>,
+  ): WorldWatch {
     const caller = this.#clientOf(client)
     this.trace(`${client} watches server-${server}: ${path}`)
-    return caller.watch(`server-${server}`, path)
+    return caller.watch(`server-${server}`, path, headers)
+  }
+
+  setTokens(tokens: readonly WorldToken[]): void {
+    this.trace(`tokens ${tokens.map(({ token, user }) => `${token} of ${user}`).join(', ')}`)
+    for (const server of this.#servers) server.setTokens(tokens)
   }
 
   inject(fault: Fault): void {

@@ -1,5 +1,4 @@
 import type { Logger } from '@setpoint/controller-runtime'
-import { LocalAccess } from '../../../apiserver/src/security/index.ts'
 import { ApiServerNode, type ServedContent } from './api-server-node.ts'
 import type { Network } from './network.ts'
 import type { WorldNode } from './node.ts'
@@ -7,7 +6,8 @@ import type { Scheduler } from './scheduler.ts'
 import type { StoreCore } from './store-core.ts'
 import { StoreLink } from './store-link.ts'
 import type { StoreService } from './store-service.ts'
-import type { SeededRandom } from './world.ts'
+import { TokenAccess } from './token-access.ts'
+import { type SeededRandom, tokensMs, type WorldToken } from './world.ts'
 import type { WorldProcess } from './world-process.ts'
 
 interface Incarnation {
@@ -15,6 +15,7 @@ interface Incarnation {
   readonly link: StoreLink
   /** Undefined until its first turn. */
   server: ApiServerNode | undefined
+  access: TokenAccess | undefined
 }
 
 /** A server that can be killed and started again, with nothing but the store in between. */
@@ -29,6 +30,7 @@ export class ServerProcess implements WorldProcess {
   readonly #log: Logger
   #running: Incarnation | undefined
   #starts = 0
+  #tokens: readonly WorldToken[] = []
 
   constructor(parts: {
     name: string
@@ -84,14 +86,29 @@ export class ServerProcess implements WorldProcess {
       node,
     })
     const identity = `${this.name}_${++this.#starts}`
-    const running: Incarnation = { node, link, server: undefined }
+    const running: Incarnation = { node, link, server: undefined, access: undefined }
     this.#running = running
     this.#scheduler.schedule(node, 0, () => {
-      const content = { storage: link, content: this.content, access: new LocalAccess(), log: this.#log }
-      const server = new ApiServerNode({ ...content, identity })
+      const access = new TokenAccess(this.#tokens)
+      const server = new ApiServerNode({
+        storage: link,
+        content: this.content,
+        ...{ access, identity, log: this.#log },
+      })
       running.server = server
+      running.access = access
       this.#network.listen({ node, accept: socket => server.accept(socket) })
     })
+  }
+
+  /** As its file of tokens changes: a process that runs notices it later. */
+  setTokens(tokens: readonly WorldToken[]): void {
+    this.#tokens = tokens
+    const running = this.#running
+    if (running === undefined) return
+    this.#scheduler.schedule(running.node, this.#random.next() * tokensMs, () =>
+      running.access?.set(this.#tokens),
+    )
   }
 
   /** Ends the process at once. */

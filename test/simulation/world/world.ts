@@ -41,7 +41,12 @@ export interface World extends AsyncDisposable {
    */
   request(client: string, server: number, request: WorldRequest): Promise<WorldResponse>
   /** Opens a watch: `path` has the query of a watch with `watch=true`. */
-  watch(client: string, server: number, path: string): WorldWatch
+  watch(client: string, server: number, path: string, headers?: Readonly<Record<string, string>>): WorldWatch
+  /**
+   * Replaces the tokens that servers know, which each server notices within `tokensMs`, or at its start. Requests without
+   * a token may do everything; others send it as `authorization: Bearer <token>`, and do what roles allow their user.
+   */
+  setTokens(tokens: readonly WorldToken[]): void
   inject(fault: Fault): void
   /** Ends all faults, and starts the servers and controllers that were killed. */
   heal(): void
@@ -109,6 +114,17 @@ export interface WorldWatch extends AsyncIterable<unknown> {
 export class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
 }
+
+/** A token, and the user whose it is. */
+export interface WorldToken {
+  readonly token: string
+  readonly user: string
+  /** Besides `system:authenticated`. */
+  readonly groups?: readonly string[]
+}
+
+/** The longest time, in milliseconds, until a server that runs notices other tokens. */
+export const tokensMs = 1_000
 
 export interface StoredValue {
   readonly value: Buffer
