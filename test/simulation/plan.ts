@@ -182,6 +182,16 @@ function selectionOf(random: Random, of: ResourceName): Selection {
   return { namespace, color, size }
 }
 
+/** Faults that do more together: what is behind and then compacted, or read from where it was not written. */
+const combinations = [
+  ['lag', 'storeLatency'],
+  ['lag', 'compact'],
+  ['pause', 'compact'],
+  ['kill', 'compact'],
+  ['kill', 'storeLatency'],
+  ['lag', 'cut'],
+] as const
+
 function faultsOf(
   random: Random,
   { servers, controllers, lengthMs }: Extent & { readonly controllers: number },
@@ -189,35 +199,52 @@ function faultsOf(
   const server = () => `server-${random.below(servers)}`
   const node = () => (random.chance(0.75) ? server() : `controllers-${random.below(controllers)}`)
   const forMs = () => 20 + random.below(random.pick([100, 3_000, 15_000]))
-  const kinds: readonly (() => Fault)[] = [
-    () => ({ type: 'kill', node: node(), forMs: forMs() }),
-    () => ({ type: 'restart', node: node() }),
-    () => ({ type: 'pause', node: node(), forMs: forMs() }),
-    () => ({
+  const kinds = {
+    kill: (): Fault => ({ type: 'kill', node: node(), forMs: forMs() }),
+    restart: (): Fault => ({ type: 'restart', node: node() }),
+    pause: (): Fault => ({ type: 'pause', node: node(), forMs: forMs() }),
+    clock: (): Fault => ({
       type: 'clock',
       node: node(),
       jumpMs: random.below(20_000) - 10_000,
       rate: random.pick([0.9, 1, 1.1]),
     }),
-    () => ({ type: 'cut', node: node() }),
-    () => ({
+    cut: (): Fault => ({ type: 'cut', node: node() }),
+    cutAfter: (): Fault => ({
       type: 'cutAfter',
       node: server(),
       direction: random.pick(['to', 'from']),
       bytes: random.below(2_000),
     }),
-    () => ({ type: 'partition', node: node(), forMs: forMs() }),
-    () => ({ type: 'netLatency', maxMs: random.below(500), forMs: forMs() }),
-    () => ({ type: 'storeLatency', node: server(), maxMs: random.below(800), forMs: forMs() }),
-    () => ({ type: 'loseResponses', node: server(), probability: random.between(0.1, 0.9), forMs: forMs() }),
-    () => ({ type: 'leaderChange', forMs: forMs() }),
-    () => ({ type: 'lag', node: server(), byMs: random.below(random.pick([2_000, 15_000])), forMs: forMs() }),
-    () => ({ type: 'compact', keep: random.below(10) }),
-    () => ({ type: 'full', forMs: forMs() }),
-  ]
-  // A few kinds at a time: too many faults hide each other.
-  const chosen = random.shuffled(kinds).slice(0, 1 + random.below(4))
-  return Array.from({ length: 1 + random.below(8) }, () => ({
+    partition: (): Fault => ({ type: 'partition', node: node(), forMs: forMs() }),
+    netLatency: (): Fault => ({ type: 'netLatency', maxMs: random.below(500), forMs: forMs() }),
+    storeLatency: (): Fault => ({
+      type: 'storeLatency',
+      node: server(),
+      maxMs: random.below(800),
+      forMs: forMs(),
+    }),
+    loseResponses: (): Fault => ({
+      type: 'loseResponses',
+      node: server(),
+      probability: random.between(0.1, 0.9),
+      forMs: forMs(),
+    }),
+    leaderChange: (): Fault => ({ type: 'leaderChange', forMs: forMs() }),
+    lag: (): Fault => ({
+      type: 'lag',
+      node: server(),
+      byMs: random.below(random.pick([2_000, 15_000])),
+      forMs: forMs(),
+    }),
+    compact: (): Fault => ({ type: 'compact', keep: random.below(10) }),
+    full: (): Fault => ({ type: 'full', forMs: forMs() }),
+  }
+  // A few kinds at a time: too many faults hide each other. Some go together.
+  const chosen = random.chance(0.4)
+    ? random.pick(combinations).map(name => kinds[name])
+    : random.shuffled(Object.values(kinds)).slice(0, 1 + random.below(4))
+  return Array.from({ length: 1 + random.below(10) }, () => ({
     at: random.below(lengthMs),
     fault: random.pick(chosen)(),
   }))

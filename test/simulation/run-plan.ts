@@ -1,6 +1,6 @@
 import { Clients } from './clients.ts'
 import type { History, Violation } from './history.ts'
-import { judgeAll } from './judges/index.ts'
+import { judgeAll, judgeConvergence } from './judges/index.ts'
 import { models, resources } from './kinds.ts'
 import { CallLog } from './log.ts'
 import type { Plan, Step } from './plan.ts'
@@ -12,8 +12,12 @@ const limits = {
   startMs: 60_000,
   /** Simulated time after the last fault in which everything has to be done, with all back-offs. */
   healMs: 60_000,
+  /** Simulated time between two looks whether everything is done. */
+  stepMs: 5_000,
+  /** Simulated time after the last fault that always passes, because something may still go wrong. */
+  restMs: 10_000,
   /** Simulated time for the last requests. */
-  endMs: 10_000,
+  endMs: 5_000,
 } as const
 
 export interface Run {
@@ -58,7 +62,9 @@ export async function runPlan(
     await world.advance(1)
     world.heal()
     world.trace('the faults have ended')
-    await world.advance(limits.healMs)
+    const healed = world.now()
+    do await world.advance(limits.stepMs)
+    while (!isAtRest(healed) && world.now() < healed + limits.healMs)
     if (!(await areReady(world, servers))) say('not all servers became ready after the faults')
     const healedAt = world.now()
     for (let server = 0; server < servers; server++)
@@ -66,14 +72,7 @@ export async function runPlan(
         catching(clients.play(0, server, { do: 'list', of, selection: {}, stale: false }))
     await world.advance(limits.endMs)
     for (const { message } of world.failures) say(`the world failed: ${message}`)
-    const history: History = {
-      calls: log.calls,
-      watches: log.watches,
-      commits: storedCommits(world.store, Object.values(resources)),
-      compactions,
-      healedAt,
-      endedAt: world.now(),
-    }
+    const history = historyAt(healedAt)
     const { lines, traceHash, counts } = world
     const violations = [...found, ...judgeAll(history)]
     const operations = counts.requests
@@ -82,6 +81,23 @@ export async function runPlan(
   } finally {
     clients.close()
     await world.close()
+  }
+
+  function historyAt(healedAt: number): History {
+    return {
+      calls: log.calls,
+      watches: log.watches,
+      commits: storedCommits(world.store, Object.values(resources)),
+      compactions,
+      healedAt,
+      endedAt: world.now(),
+    }
+  }
+
+  /** Returns whether nothing is left to do, so that no more time has to pass. */
+  function isAtRest(healed: number): boolean {
+    const now = world.now()
+    return now >= healed + limits.restMs && judgeConvergence(historyAt(now)).length === 0
   }
 
   function begin(step: Step): void {

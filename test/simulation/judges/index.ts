@@ -19,6 +19,8 @@ const judges: readonly Judge[] = [
   judgeConvergence,
 ]
 
+export { judgeConvergence }
+
 export function judgeAll(history: History): Violation[] {
   return judges.flatMap(judge => judge(history))
 }
