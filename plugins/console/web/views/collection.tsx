@@ -105,6 +105,12 @@ export function Collection({ place, world }: { place: CollectionPlace; world: Wo
   )
 }
 
+/** People look for objects in a state more often than for those with a content. */
+function exampleOf(names: readonly string[]): string {
+  const within = (part: string) => names.find(name => name.startsWith(part))
+  return within('status.') ?? within('spec.') ?? 'metadata.name'
+}
+
 /** The selectors as text. */
 function Filter({
   query,
@@ -132,7 +138,7 @@ function Filter({
       <input
         type="text"
         aria-label="Filter"
-        placeholder={`Filter, for example ${names.find(name => /^(status|spec)\./.test(name)) ?? 'metadata.name'}=…`}
+        placeholder={`Filter, for example ${exampleOf(names)}=…`}
         title={`Fields: ${names.join(', ')}. Labels: labelSelector=key=value`}
         value={text}
         spellcheck={false}

@@ -33,8 +33,13 @@ export function ObjectEditor({
   changed?: () => void
   submit: () => void
 }) {
-  /** The text, whichever way it is edited. */
+  /** The text, whichever way it is edited, and what was read from it last: a text may be long. */
   const text = useRef(initial)
+  const parsed = useRef<{ readonly text: string; readonly value: Fields | string } | undefined>(undefined)
+  const read = (given: string): Fields | string => {
+    if (parsed.current?.text !== given) parsed.current = { text: given, value: parse(given) }
+    return parsed.current.value
+  }
   const editor = useRef<EditorHandle | undefined>(undefined)
   const form = useRef<FormHandle | undefined>(undefined)
   const [problem, setProblem] = useState('')
@@ -124,6 +129,7 @@ export function ObjectEditor({
           handle={form}
           changed={next => {
             text.current = toYaml(next)
+            parsed.current = { text: text.current, value: next }
             changed()
           }}
           submit={submit}
@@ -135,7 +141,7 @@ export function ObjectEditor({
 }
 
 /** Returns the object of a text, or why there is none. */
-function read(text: string): Fields | string {
+function parse(text: string): Fields | string {
   try {
     return fieldsOf(fromYaml(text))
   } catch (error) {
