@@ -47,6 +47,26 @@ it('the system page has the servers that have responded, their store and how far
   }
 })
 
+it('a server that is not ready says what it waits for, and how far its indexes are', async () => {
+  const own = await startSharedServer({ plugins: [shopPlugin] })
+  try {
+    const page = await ConsolePage.open(browser, own.url)
+    const progress = 'shop.example.com/gadgets: its indexes are being built, 48500 objects so far'
+    const body = `[+]ping ok\n[-]startup failed: these plugins are still starting: shop\n[+]plugin/shop starting; ${progress}\nreadyz check failed\n`
+    await page.page.route('**/readyz?verbose', route =>
+      route.fulfill({ status: 503, contentType: 'text/plain', body }),
+    )
+    await page.page.getByRole('link', { name: 'System' }).click()
+    await expect.poll(() => page.page.getByRole('main').innerText()).toContain(progress)
+    expect(await page.alerts()).toEqual(['The server is not ready.'])
+    await page.page.unroute('**/readyz?verbose')
+    await expect.poll(() => page.alerts()).toEqual([])
+    await page.close()
+  } finally {
+    await own.stop()
+  }
+})
+
 it('a plugin is disabled and enabled on the system page, also the console if it is one of the plugins', async () => {
   const consolePlugin = fileURLToPath(new URL('../plugins/console', import.meta.url))
   const own = await startSharedServer({ plugins: [shopPlugin, consolePlugin] })

@@ -45,6 +45,12 @@ export async function request(path: string, asked: Asked = {}): Promise<Responde
   return { body, warnings: warningsOf(response.headers.get('warning')) }
 }
 
+/** Returns the text of a response, also of a refusal. @throws ApiFailure if there is no response */
+export async function getText(path: string): Promise<{ readonly isOk: boolean; readonly text: string }> {
+  const response = await respond(path, { accept: 'text/plain' })
+  return { isOk: response.ok, text: await response.text() }
+}
+
 /** Returns the body of a response. @throws ApiFailure */
 export async function get(path: string, asked?: Asked): Promise<Fields> {
   return fieldsOf((await request(path, asked)).body)

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { ApiFailure, get, request, wordsOf } from '../api/http.ts'
+import { get, getText, request, wordsOf } from '../api/http.ts'
 import { type Fields, fieldsOf, textOf } from '../api/json.ts'
 import type { World } from '../app-state.ts'
 import { factsOf, type Server, Servers } from '../model/servers.ts'
@@ -124,18 +124,23 @@ function Leaders({ world }: { world: World }) {
 /** Milliseconds between two readings of health and metrics. */
 const readMs = 5_000
 
+/** Plugins that start or have failed leave a ready server ready, so their lines begin like good ones. */
+function toneOfCheck(line: string): 'good' | 'busy' | 'bad' {
+  if (/^\[-\]| failed/.test(line)) return 'bad'
+  return line.endsWith(' ok') ? 'good' : 'busy'
+}
+
 function Health() {
   const [lines, setLines] = useState<readonly string[]>([])
   const [problem, setProblem] = useState('')
   useRegularly(async () => {
     try {
-      const { body } = await request('/readyz?verbose', { accept: 'text/plain' })
-      setLines(String(body).trim().split('\n'))
-      setProblem('')
+      // A server that is not ready says what it waits for, such as indexes and how far they are.
+      const { isOk, text } = await getText('/readyz?verbose')
+      setLines(text.trim().split('\n'))
+      setProblem(isOk ? '' : 'The server is not ready.')
     } catch (error) {
-      setProblem(
-        error instanceof ApiFailure && error.code === 503 ? 'The server is not ready.' : wordsOf(error),
-      )
+      setProblem(wordsOf(error))
     }
   })
   return (
@@ -150,7 +155,7 @@ function Health() {
         {lines
           .filter(line => /^\[[+-]\]/.test(line))
           .map(line => (
-            <li key={line.split(' ')[0]} class={line.startsWith('[+]') ? 'tone good' : 'tone bad'}>
+            <li key={line.split(' ')[0]} class={`tone ${toneOfCheck(line)}`}>
               {line.slice(3)}
             </li>
           ))}
