@@ -121,7 +121,7 @@ const provoked: Readonly<Record<string, () => Outcome>> = {
     }),
   'is invalid': () =>
     send('POST', probes, { body: { ...probe, metadata: { name: 'a' }, spec: { url: 'x' } } }),
-  'registered are metadata.name': () => send('GET', `${probes}?sort=spec.interval`),
+  'the indexes are metadata.name': () => send('GET', `${probes}?sort=spec.interval`),
   'namespaces "team-x" not found': () =>
     send('POST', '/api/v1/namespaces/team-x/configmaps', {
       body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' } },

@@ -76,18 +76,36 @@ describe('a list request is refused, with parameter, term and reason, for', () =
       'sort=metadata.name,asc,spec.n',
       'sort: "metadata.name,asc,spec.n": one field and one direction a sort, repeat the parameter for more',
     ],
-    ['sort=spec.nope,asc', `sort: "spec.nope,asc": unknown field "spec.nope"; registered are ${registered}`],
-    ['sort=__proto__', `sort: "__proto__": unknown field "__proto__"; registered are ${registered}`],
-    ['sort=constructor', `sort: "constructor": unknown field "constructor"; registered are ${registered}`],
+    [
+      'sort=spec.nope,asc',
+      `sort: "spec.nope,asc": "spec.nope" is not an index of this kind; the indexes are ${registered}`,
+    ],
+    [
+      'sort=__proto__',
+      `sort: "__proto__": "__proto__" is not an index of this kind; the indexes are ${registered}`,
+    ],
+    [
+      'sort=constructor',
+      `sort: "constructor": "constructor" is not an index of this kind; the indexes are ${registered}`,
+    ],
     [
       Array.from({ length: listQueryLimits.sortKeys + 1 }, () => 'sort=spec.n').join('&'),
       'sort: has 5 keys, at most 4 are allowed',
     ],
-    ['fieldSelector=spec.nope=1', `fieldSelector: unknown field "spec.nope"; registered are ${registered}`],
-    ['fieldSelector=toString=1', `fieldSelector: unknown field "toString"; registered are ${registered}`],
+    [
+      'fieldSelector=spec.nope=1',
+      `fieldSelector: "spec.nope" is not an index of this kind; the indexes are ${registered}`,
+    ],
+    [
+      'fieldSelector=toString=1',
+      `fieldSelector: "toString" is not an index of this kind; the indexes are ${registered}`,
+    ],
     ['fieldSelector=spec.n=(a', 'fieldSelector: "spec.n=(a": missing closing bracket'],
     ['fieldSelector=spec.n', 'fieldSelector: "spec.n": a field selector needs an operator and a value'],
-    ['fieldSelector=spec.nope<1', `fieldSelector: unknown field "spec.nope"; registered are ${registered}`],
+    [
+      'fieldSelector=spec.nope<1',
+      `fieldSelector: "spec.nope" is not an index of this kind; the indexes are ${registered}`,
+    ],
     ['labelSelector=app<web', 'labelSelector: "app<web": labels compare with an integer only'],
     ['labelSelector==v', 'labelSelector: "=v": the key is empty'],
     ['labelSelector=app=web,', 'labelSelector: "": empty term, is there an extra comma?'],

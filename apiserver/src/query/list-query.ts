@@ -121,7 +121,7 @@ export function parseSelector(parameters: URLSearchParams, indexes: IndexSet): S
   const fields = requirements('fieldSelector', parameters, parseFieldSelector)
   if (labels.length + fields.length > 0) checkBounds(parameters, labels.length + fields.length)
   for (const { key } of fields) {
-    if (indexes.indexOf(key) === undefined) refuse('fieldSelector', unknownField(key, indexes))
+    if (indexes.indexOf(key) === undefined) refuse('fieldSelector', notIndexed(key, indexes))
   }
   return { labels, fields }
 }
@@ -183,7 +183,7 @@ function parseSort(terms: readonly string[], indexes: IndexSet): readonly SortKe
     const refuseTerm = (why: string) => refuse('sort', `${quote(term)}: ${why}`)
     if (field === '') return refuseTerm('the field is empty, expected <field>[,asc|desc]')
     const index = indexes.indexOf(field)
-    if (index === undefined) return refuseTerm(unknownField(field, indexes))
+    if (index === undefined) return refuseTerm(notIndexed(field, indexes))
     if (more.length > 0)
       return refuseTerm('one field and one direction a sort, repeat the parameter for more')
     switch (direction) {
@@ -294,8 +294,8 @@ function single(parameters: URLSearchParams, parameter: string): string | undefi
   return values[0]
 }
 
-function unknownField(field: string, indexes: IndexSet): string {
-  return `unknown field ${quote(field)}; registered are ${indexes.names.join(', ')}`
+function notIndexed(field: string, indexes: IndexSet): string {
+  return `${quote(field)} is not an index of this kind; the indexes are ${indexes.names.join(', ')}`
 }
 
 function refuse(parameter: string, why: string): never {
