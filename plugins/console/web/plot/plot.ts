@@ -1,3 +1,4 @@
+import './language.ts'
 import uPlot from 'uplot'
 
 export interface Line {
