@@ -1,6 +1,6 @@
 import { type Fields, isFields } from '../support/json.ts'
 import type { CallOf, Outcome, Resource, Selection, WriteRequest } from './history.ts'
-import { pathOf, resources } from './kinds.ts'
+import { contentOf, pathOf, resources } from './kinds.ts'
 import type { CallLog } from './log.ts'
 import { metadataOf, nameOf, namespaceOf, versionOf } from './objects.ts'
 import type { Action } from './plan.ts'
@@ -44,7 +44,10 @@ export class Clients {
     this.#watchers.close()
   }
 
-  async #get({ client, server }: Place, { of, namespace, name, stale }: Extract<Action, { do: 'get' }>) {
+  async #get(
+    { client, server }: Place,
+    { of, namespace, name, stale, user }: Extract<Action, { do: 'get' }>,
+  ) {
     const resource = resources[of]
     const call = {
       type: 'get',
@@ -54,16 +57,20 @@ export class Clients {
       stale,
     } as const
     const path = `${pathOf(resource, namespace, name)}${stale ? '?resourceVersion=0' : ''}`
-    this.#remember(client, resource, await this.#send(call, { method: 'GET', path }))
+    this.#remember(
+      client,
+      resource,
+      await this.#send(call, { method: 'GET', path, headers: headersOf(user) }),
+    )
   }
 
   /** Follows the pages to the end. */
-  async #list(place: Place, { of, selection, limit, pauseMs, stale }: Extract<Action, { do: 'list' }>) {
+  async #list(place: Place, { of, selection, limit, pauseMs, stale, user }: Extract<Action, { do: 'list' }>) {
     const resource = resources[of]
     let next: unknown
     let page: { first: number; offset: number } | undefined
     do {
-      const start = this.#start(place, resource)
+      const start = this.#start(place, resource, user)
       if (limit !== undefined) page ??= { first: start.id, offset: 0 }
       const query = queryOf(selection)
       if (limit !== undefined) query.set('limit', String(limit))
@@ -71,7 +78,7 @@ export class Clients {
       else if (stale) query.set('resourceVersion', '0')
       const call = { type: 'list', ...start, selection, stale, page } as const
       const path = `${pathOf(resource, selection.namespace)}?${query}`
-      const body = await this.#send(call, { method: 'GET', path })
+      const body = await this.#send(call, { method: 'GET', path, headers: headersOf(user) })
       const items = isFields(body) && Array.isArray(body.items) ? body.items : []
       for (const item of items) this.#remember(place.client, resource, item)
       if (page !== undefined) page = { ...page, offset: page.offset + items.length }
@@ -86,14 +93,14 @@ export class Clients {
     const known = this.#seen.get(this.#idOf(place.client, resource, action.namespace, action.name))
     const owners = action.do === 'create' ? (action.owners ?? []) : []
     const owned = owners.map(name => this.#newest.get(name)).filter(owner => owner !== undefined)
-    const mark = resource.group === '' ? undefined : `m${start.id}`
+    const mark = resource.group !== 'sim.example.com' ? undefined : `m${start.id}`
     const written = writeOf(action, { resource, known, owners: owned, mark })
     const body = await this.#send({ type: 'write', ...start, request: written.request }, written.http)
     this.#remember(place.client, resource, body)
   }
 
-  #start({ client, server }: Place, resource: Resource) {
-    return { id: this.#log.nextId(), client, server, at: this.#world.now(), resource }
+  #start({ client, server }: Place, resource: Resource, user?: string) {
+    return { id: this.#log.nextId(), client, server, at: this.#world.now(), resource, user }
   }
 
   /** Returns the body of a success. */
@@ -163,7 +170,11 @@ function writeOf(
       if (mark === undefined)
         return {
           request: { verb: 'create', ...base },
-          http: { method: 'POST', path: pathOf(resource, namespace), body: { ...type, metadata: { name } } },
+          http: {
+            method: 'POST',
+            path: pathOf(resource, namespace),
+            body: { ...type, metadata: { name }, ...contentOf(resource) },
+          },
         }
       return {
         request: { verb: 'create', ...base, spec },
@@ -248,6 +259,11 @@ function versionField(version: number | undefined) {
 
 function uidIn(metadata: Fields): string | undefined {
   return typeof metadata.uid === 'string' ? metadata.uid : undefined
+}
+
+/** Each user has one token, which is the name. */
+export function headersOf(user: string | undefined): Record<string, string> {
+  return user === undefined ? {} : { authorization: `Bearer ${user}` }
 }
 
 export function queryOf({ color, size }: Selection): URLSearchParams {

@@ -42,6 +42,8 @@ interface CallStart {
   readonly server: number
   readonly at: number
   readonly resource: Resource
+  /** Undefined for one who may do everything. */
+  readonly user?: string | undefined
 }
 
 /** What a write asks for, beside the object that it is about. */
@@ -96,6 +98,8 @@ export interface WatchRecord {
   readonly server: number
   readonly at: number
   readonly resource: Resource
+  /** Undefined for one who may do everything. */
+  readonly user?: string | undefined
   readonly selection: Selection
   /** Undefined if it began with the present objects. */
   readonly from: number | undefined

@@ -63,7 +63,15 @@ export const namespaces: Resource = {
   namespaced: false,
 }
 
-export const resources = { gadgets, parts, namespaces } as const
+const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: false } as const
+
+export const roles: Resource = { ...rbac, kind: 'ClusterRole', plural: 'clusterroles' }
+export const bindings: Resource = { ...rbac, kind: 'ClusterRoleBinding', plural: 'clusterrolebindings' }
+
+/** A user who may read gadgets and parts as long as the role and the binding of this name exist. */
+export const reader = 'reader'
+
+export const resources = { gadgets, parts, namespaces, roles, bindings } as const
 export type ResourceName = keyof typeof resources
 
 /** Returns the path of a kind's collection, or of one object. */
@@ -75,4 +83,20 @@ export function pathOf(
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
   const within = namespaced && namespace !== undefined ? `/namespaces/${namespace}` : ''
   return `${root}${within}/${plural}${name === undefined ? '' : `/${name}`}`
+}
+
+/** Returns the content of the reader's role or binding. */
+export function contentOf(resource: Resource): Record<string, unknown> {
+  if (resource === roles)
+    return {
+      rules: [
+        { apiGroups: ['sim.example.com'], resources: ['gadgets', 'parts'], verbs: ['get', 'list', 'watch'] },
+      ],
+    }
+  if (resource !== bindings) return {}
+  const apiGroup = rbac.group
+  return {
+    roleRef: { apiGroup, kind: 'ClusterRole', name: reader },
+    subjects: [{ apiGroup, kind: 'User', name: reader }],
+  }
 }

@@ -38,6 +38,7 @@ interface WatchStart {
   readonly server: number
   readonly at: number
   readonly resource: Resource
+  readonly user: string | undefined
   readonly selection: Selection
   readonly from: number | undefined
 }

@@ -1,7 +1,7 @@
 import { Random } from '../soak/random.ts'
 import type { Fields } from '../support/json.ts'
 import type { Selection } from './history.ts'
-import type { ResourceName } from './kinds.ts'
+import { type ResourceName, reader } from './kinds.ts'
 import type { Fault } from './world/fault.ts'
 
 /** All that happens in one run, as plain data. The world's own choices come from the seed. */
@@ -59,7 +59,7 @@ export type Action =
       readonly precondition?: 'version' | 'uid' | undefined
       readonly propagation?: 'Background' | 'Foreground' | 'Orphan' | undefined
     })
-  | (Target & { readonly do: 'get'; readonly stale: boolean })
+  | (Target & { readonly do: 'get'; readonly stale: boolean; readonly user?: string | undefined })
   | {
       readonly do: 'list'
       readonly of: ResourceName
@@ -68,6 +68,7 @@ export type Action =
       /** Time between two pages. */
       readonly pauseMs?: number | undefined
       readonly stale: boolean
+      readonly user?: string | undefined
     }
   /** Opens a watch, and opens it again from where it was when it breaks, until `unwatch`. */
   | {
@@ -76,6 +77,7 @@ export type Action =
       readonly watcher: string
       readonly selection: Selection
       readonly timeoutSeconds?: number | undefined
+      readonly user?: string | undefined
     }
   | { readonly do: 'unwatch'; readonly watcher: string }
 
@@ -105,7 +107,8 @@ function stepsOf(random: Random, { servers, lengthMs, count }: Extent & { readon
     for (let n = random.below(3); n >= 0; n--) {
       const timeoutSeconds = random.chance(0.4) ? 1 + random.below(10) : undefined
       const selection = selectionOf(random, of)
-      const action: Action = { do: 'watch', of, watcher: `${of}-${n}`, selection, timeoutSeconds }
+      const user = userOf(random)
+      const action: Action = { do: 'watch', of, watcher: `${of}-${n}`, selection, timeoutSeconds, user }
       steps.push({ at: random.below(lengthMs / 2), ...place(), action })
       if (random.chance(0.2))
         steps.push({
@@ -114,6 +117,8 @@ function stepsOf(random: Random, { servers, lengthMs, count }: Extent & { readon
           action: { do: 'unwatch', watcher: `${of}-${n}` },
         })
     }
+  for (const of of ['roles', 'bindings'] as const)
+    steps.push({ at: 0, ...place(), action: { do: 'create', of, name: reader, spec: {}, color: 'red' } })
   // Requests come in bursts, because what happens at the same time is what goes wrong.
   let at = 0
   while (steps.length < count) {
@@ -126,6 +131,12 @@ function stepsOf(random: Random, { servers, lengthMs, count }: Extent & { readon
 function actionOf(random: Random): Action {
   if (random.chance(0.04)) {
     const target = { of: 'namespaces', name: 'room' } as const
+    return random.chance(0.6)
+      ? { do: 'create', ...target, spec: {}, color: 'red' }
+      : { do: 'delete', ...target }
+  }
+  if (random.chance(0.04)) {
+    const target = { of: 'bindings', name: reader } as const
     return random.chance(0.6)
       ? { do: 'create', ...target, spec: {}, color: 'red' }
       : { do: 'delete', ...target }
@@ -159,10 +170,23 @@ function actionOf(random: Random): Action {
       : undefined
     return { do: 'delete', ...target, precondition, propagation }
   }
-  if (kind < 84) return { do: 'get', ...target, stale: random.chance(0.2) }
+  const user = userOf(random)
+  if (kind < 84) return { do: 'get', ...target, stale: random.chance(0.2), user }
   const limit = random.chance(0.5) ? 1 + random.below(3) : undefined
   const pauseMs = random.chance(0.5) ? random.below(random.pick([20, 1_000])) : undefined
-  return { do: 'list', of, selection: selectionOf(random, of), limit, pauseMs, stale: random.chance(0.15) }
+  return {
+    do: 'list',
+    of,
+    selection: selectionOf(random, of),
+    limit,
+    pauseMs,
+    stale: random.chance(0.15),
+    user,
+  }
+}
+
+function userOf(random: Random): string | undefined {
+  return random.chance(0.2) ? reader : undefined
 }
 
 function specOf(random: Random, of: ResourceName): Fields {

@@ -1,7 +1,7 @@
 import { Clients } from './clients.ts'
 import type { History, Violation } from './history.ts'
 import { judgeAll, judgeConvergence } from './judges/index.ts'
-import { models, resources } from './kinds.ts'
+import { models, reader, resources } from './kinds.ts'
 import { CallLog } from './log.ts'
 import type { Plan, Step } from './plan.ts'
 import { storedCommits } from './stored-commits.ts'
@@ -52,6 +52,7 @@ export async function runPlan(
     )
   }
   try {
+    world.setTokens([{ token: reader, user: reader }])
     if (!(await areReady(world, servers))) say('not all servers became ready')
     const start = world.now()
     for (const step of steps) {

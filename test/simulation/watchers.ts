@@ -1,5 +1,5 @@
 import { isFields } from '../support/json.ts'
-import { queryOf } from './clients.ts'
+import { headersOf, queryOf } from './clients.ts'
 import type { Selection } from './history.ts'
 import { pathOf, type ResourceName, resources } from './kinds.ts'
 import type { CallLog } from './log.ts'
@@ -25,14 +25,14 @@ export class Watchers {
 
   async start(
     { client, server }: { readonly client: number; readonly server: number },
-    { of, watcher, selection, timeoutSeconds }: WatcherOptions,
+    { of, watcher, selection, timeoutSeconds, user }: WatcherOptions,
   ): Promise<void> {
     if (this.#running.has(watcher)) return
     const run: Run = { isStopped: false }
     this.#running.set(watcher, run)
     let known: number | undefined
     for (let n = server; !run.isStopped; n++) {
-      const place = { client, server: n % this.#servers, of, watcher, selection, timeoutSeconds }
+      const place = { client, server: n % this.#servers, of, watcher, selection, timeoutSeconds, user }
       known = await this.#watch(run, place, known)
       await this.#world.sleep(retryMs)
     }
@@ -52,7 +52,7 @@ export class Watchers {
 
   /** Returns the version from which the next watch resumes. Undefined if it has to begin again. */
   async #watch(run: Run, place: Place, from: number | undefined): Promise<number | undefined> {
-    const { client, server, of, watcher, selection, timeoutSeconds } = place
+    const { client, server, of, watcher, selection, timeoutSeconds, user } = place
     const resource = resources[of]
     const query = queryOf(selection)
     query.set('watch', 'true')
@@ -62,9 +62,9 @@ export class Watchers {
     const path = `${pathOf(resource, selection.namespace)}?${query}`
     const id = this.#log.nextId()
     const at = this.#world.now()
-    const record = this.#log.open({ id, watcher, client, server, at, resource, selection, from })
+    const record = this.#log.open({ id, watcher, client, server, at, resource, user, selection, from })
     this.#world.trace(`client-${client} watch ${id}: ${path}`)
-    const watch = this.#world.watch(`client-${client}`, server, path)
+    const watch = this.#world.watch(`client-${client}`, server, path, headersOf(user))
     run.open = watch
     run.record = record
     let known = from
@@ -90,6 +90,7 @@ interface WatcherOptions {
   readonly watcher: string
   readonly selection: Selection
   readonly timeoutSeconds?: number | undefined
+  readonly user?: string | undefined
 }
 
 interface Run {

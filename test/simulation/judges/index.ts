@@ -3,6 +3,7 @@
  * history, so that a judge is tested on histories written by hand, good and bad.
  */
 import type { History, Judge, Violation } from '../history.ts'
+import { judgeAccess } from './access.ts'
 import { judgeConvergence } from './convergence.ts'
 import { judgeLife } from './life.ts'
 import { judgeReads } from './reads.ts'
@@ -16,6 +17,7 @@ const judges: readonly Judge[] = [
   judgeUniqueValues,
   judgeWatches,
   judgeLife,
+  judgeAccess,
   judgeConvergence,
 ]
 

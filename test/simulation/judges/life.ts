@@ -15,8 +15,8 @@ export function judgeLife(history: History): Violation[] {
   const found: Violation[] = []
   for (const commit of truth.commits) {
     const before = truth.before(commit)
-    // Namespaces are kept by rules of their own.
-    if (before?.object === undefined || commit.resource === '/namespaces') continue
+    // Built-in kinds are kept by rules of their own.
+    if (before?.object === undefined || !commit.resource.startsWith('sim.example.com/')) continue
     const texts = commit.object === undefined ? judgeEnd(commit, before, history) : judgeStep(commit, before)
     if (isDeletion(commit, before)) texts.push(...judgeDeletion(commit, before, truth, history))
     for (const text of texts)

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest'
+import type { Commit } from '../history.ts'
+import { bindings, reader, roles } from '../kinds.ts'
+import { judgeAccess } from './access.ts'
+import { bookmark, get, history, refusal, responded, watch } from './written.ts'
+
+const user = reader
+const at = (time: number, resource: typeof roles, exists = true): Commit => ({
+  revision: time,
+  at: time,
+  resource: `${resource.group}/${resource.plural}`,
+  namespace: undefined,
+  name: reader,
+  object: exists ? { metadata: { name: reader } } : undefined,
+})
+/** The reader may read from 2,000 to 3,000. */
+const commits = [at(1_000, roles), at(2_000, bindings), at(3_000, bindings, false)]
+
+const says = (from: number, outcome: ReturnType<typeof responded>) =>
+  judgeAccess(history({ calls: [{ ...get([from, outcome], 'a'), user }], commits })).map(
+    ({ message }) => message,
+  )
+
+test('a user reads while a role allows it, and for as long as a server may be behind', () => {
+  expect(says(1_990, responded(2_010, 200))).toEqual([])
+  expect(says(6_900, responded(6_950, 200))).toEqual([])
+  expect(says(7_100, responded(7_200, 200))).toEqual([expect.stringMatching(/no role allowed it/)])
+  expect(says(1_000, responded(1_990, 200))).toEqual([expect.stringMatching(/no role allowed it/)])
+})
+
+test('a user is refused only without a role', () => {
+  expect(says(2_500, refusal(2_600, 403, 'Forbidden'))).toEqual([])
+  const long = [at(1_000, roles), at(2_000, bindings)]
+  const calls = [{ ...get([6_100, refusal(6_200, 403, 'Forbidden')], 'a'), user }]
+  expect(judgeAccess(history({ calls, commits: long }))).toHaveLength(1)
+  expect(says(2_500, refusal(2_600, 401, 'Unauthorized'))).toHaveLength(1)
+})
+
+test('an open watch ends with the role', () => {
+  const open = (time: number) => history({ watches: [watch(0, [bookmark(time, 1)], { user })], commits })
+  expect(judgeAccess(open(2_500))).toEqual([])
+  expect(judgeAccess(open(7_500))).toEqual([
+    expect.objectContaining({ message: expect.stringMatching(/no role/) }),
+  ])
+})

@@ -1,0 +1,67 @@
+import { type History, titleOf, type Violation } from '../history.ts'
+import { bindings, reader, roles } from '../kinds.ts'
+import { Truth } from '../truth.ts'
+
+const judge = 'access'
+
+/** Milliseconds that a server may be behind and still serve: `followerDefaults.lagMs`, and the way of a request. */
+const behindMs = 4_000
+
+/**
+ * A user sees only what roles allowed at that time, where a server may be behind the store for as long as it serves reads.
+ * Whoever was allowed all the time is not refused.
+ */
+export function judgeAccess(history: History): Violation[] {
+  const grants = grantsOf(history)
+  const wasGranted = (from: number, to: number) => grants.some(each => each.from <= to && each.to >= from)
+  const wasAlwaysGranted = (from: number, to: number) =>
+    grants.some(each => each.from <= from && each.to >= to)
+  const found: Violation[] = []
+  for (const { id, type, at, user, outcome } of history.calls) {
+    if (outcome.type !== 'responded') continue
+    const say = (message: string) =>
+      found.push({ judge, at: outcome.at, message: `call ${id} (${type}) ${message}` })
+    if (user === undefined) {
+      if (outcome.status === 401) say('was refused with 401 without a token')
+    } else if (outcome.status < 300 && !wasGranted(at - behindMs, outcome.at))
+      say(`of ${user} was allowed, although no role allowed it`)
+    else if (
+      outcome.status === 401 ||
+      (outcome.status === 403 && wasAlwaysGranted(at - behindMs, outcome.at))
+    )
+      say(`of ${user} was refused with ${outcome.status}, although a role allowed it`)
+  }
+  for (const { id, user, messages } of history.watches) {
+    if (user === undefined) continue
+    const wrong = messages.find(({ at, type }) => type !== 'ERROR' && !wasGranted(at - behindMs, at))
+    if (wrong !== undefined)
+      found.push({
+        judge,
+        at: wrong.at,
+        message: `watch ${id} of ${user} sent ${wrong.type}, although no role allowed it`,
+      })
+  }
+  return found
+}
+
+/** Returns the times in which the reader's role and binding existed. */
+function grantsOf(history: History): { from: number; to: number }[] {
+  const truth = new Truth(history)
+  const changes = [roles, bindings]
+    .flatMap(resource => truth.of(titleOf(resource), undefined, reader))
+    .toSorted((a, b) => a.revision - b.revision)
+  const existing = new Set<string>()
+  const grants: { from: number; to: number }[] = []
+  let from: number | undefined
+  for (const { resource, object, at } of changes) {
+    if (object === undefined) existing.delete(resource)
+    else existing.add(resource)
+    if (existing.size === 2) from ??= at
+    else if (from !== undefined) {
+      grants.push({ from, to: at })
+      from = undefined
+    }
+  }
+  if (from !== undefined) grants.push({ from, to: Number.POSITIVE_INFINITY })
+  return grants
+}
