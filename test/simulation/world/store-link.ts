@@ -1,4 +1,4 @@
-import type { Revision } from '@setpoint/controller-runtime/api'
+import { laterRevision, type Revision } from '@setpoint/controller-runtime/api'
 import {
   type CallOptions,
   type KeyValue,
@@ -77,7 +77,8 @@ export class StoreLink implements Storage {
     const at = this.#scheduler.now + this.#service.watchDelay(this.#node)
     this.#deliveredAt = Math.max(this.#deliveredAt, at)
     this.#scheduler.schedule(this.#node, this.#deliveredAt - this.#scheduler.now, () => {
-      this.#delivered = revision
+      // Rounding may put an earlier one behind.
+      this.#delivered = laterRevision(this.#delivered, revision)
       this.#wake()
     })
   }
