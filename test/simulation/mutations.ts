@@ -242,4 +242,16 @@ export const mutations: readonly Mutation[] = [
     from: "      record('unresolved')\n      throw error",
     to: "      record('unresolved')",
   },
+  {
+    name: 'a watch goes on when its role has gone',
+    file: 'apiserver/src/security/rbac/rbac-authorizer.ts',
+    from: 'for (const listener of [...this.#listeners]) listener()',
+    to: '',
+  },
+  {
+    name: 'a binding that was deleted still counts',
+    file: 'apiserver/src/security/rbac/rbac-authorizer.ts',
+    from: 'if (this.grantOf(user, verb, target) === undefined) throw',
+    to: 'if (this.grantOf(user, verb, target) === undefined && !this.#isReady) throw',
+  },
 ]

@@ -4,11 +4,14 @@ import { Truth } from '../truth.ts'
 
 const judge = 'access'
 
-/** Milliseconds that a server may be behind and still serve: `followerDefaults.lagMs`, and the way of a request. */
-const behindMs = 4_000
+/**
+ * Milliseconds that a server may decide by roles that have changed: requests do not wait until it has caught up, so this is
+ * the longest pause or lag of a plan, and the way of a request.
+ */
+const behindMs = 20_000
 
 /**
- * A user sees only what roles allowed at that time, where a server may be behind the store for as long as it serves reads.
+ * A user sees only what roles allowed at that time, where a server that stood still may know earlier roles.
  * Whoever was allowed all the time is not refused.
  */
 export function judgeAccess(history: History): Violation[] {
