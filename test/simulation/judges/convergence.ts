@@ -1,16 +1,20 @@
-import { type History, titleOf, type Violation } from '../history.ts'
+import type { History, Violation } from '../history.ts'
 import { metadataOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
 import { ownersOf } from './life.ts'
+import { changesFor } from './watches.ts'
 
 const judge = 'convergence'
 
 /** Milliseconds that a watcher may be without an open watch. */
 const reopenMs = 5_000
 
+/** Milliseconds until an open watch has sent a change. */
+const deliveryMs = 2_000
+
 /**
- * Once the faults have ended, everything ends in time: every call has a response, every open watch has learnt of the last
- * change, requests succeed, and no object waits for the collector.
+ * Once the faults have ended, everything ends in time: every call has a response, every open watch has sent the last
+ * change that it selects, requests succeed, and no object waits for the collector.
  */
 export function judgeConvergence(history: History): Violation[] {
   const { calls, watches, healedAt, endedAt } = history
@@ -28,12 +32,16 @@ export function judgeConvergence(history: History): Violation[] {
     // One that has just ended is opened again.
     if (watch.end !== undefined && endedAt - watch.end.at > reopenMs)
       say(`watcher ${watch.watcher} has had no open watch since ${watch.end.at}`)
-    const resource = titleOf(watch.resource)
     const known = Math.max(watch.from ?? 0, ...watch.messages.map(({ object }) => versionOf(object) || 0))
-    const newest = truth.commits.findLast(each => each.resource === resource)?.revision ?? 0
     const isBegun = watch.from !== undefined || watch.messages.some(({ type }) => type === 'BOOKMARK')
-    if (known < newest || !isBegun)
-      say(`watch ${watch.id} knows ${known} of ${resource}, which is at ${newest}`)
+    if (!isBegun) {
+      if (endedAt - watch.at > deliveryMs)
+        say(`watch ${watch.id} has not sent what there was at its beginning`)
+      continue
+    }
+    for (const { type, commit } of changesFor(watch, truth, known, Number.POSITIVE_INFINITY))
+      if (endedAt - commit.at > deliveryMs)
+        say(`watch ${watch.id} has not sent ${type} ${commit.name} of ${commit.revision}`)
   }
   return [...found, ...judgeDependents(truth, endedAt), ...judgeNamespaces(truth, endedAt)]
 }

@@ -73,12 +73,24 @@ function judgeWatch(watch: WatchRecord, truth: Truth, history: History): Found[]
   return found
 }
 
-function* missed(watch: WatchRecord, truth: Truth, from: number, to: number): Generator<string> {
+function missed(watch: WatchRecord, truth: Truth, from: number, to: number): string[] {
+  return [...changesFor(watch, truth, from, to)].map(
+    ({ type, commit: { name, revision } }) => `never sent ${type} ${name} of ${revision}`,
+  )
+}
+
+/** Yields the changes after a revision up to another that a watch has to send. */
+export function* changesFor(
+  watch: WatchRecord,
+  truth: Truth,
+  from: number,
+  to: number,
+): Generator<{ readonly type: string; readonly commit: Commit }> {
   for (const commit of truth.commits) {
     if (commit.revision <= from || commit.revision > to || commit.resource !== titleOf(watch.resource))
       continue
     const event = eventOf(commit, truth.before(commit), watch)
-    if (event !== undefined) yield `never sent ${event.type} ${commit.name} of ${commit.revision}`
+    if (event !== undefined) yield { type: event.type, commit }
   }
 }
 
