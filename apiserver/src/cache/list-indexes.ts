@@ -81,8 +81,8 @@ export class ListIndexes {
   /** By id. */
   readonly #kept = new Map<string, Kept>()
   readonly #building = new Map<string, Building>()
-  /** Ids of lists that were requested without an index. */
-  readonly #asked = new LRUCache<string, true>({ max: listIndexDefaults.asked })
+  /** Ids of lists that were requested without an index. It allocates all of its space at once, which few kinds need. */
+  #asked: LRUCache<string, true> | undefined
   /** The credit of the last evicted index. */
   #credit = 0
   /** The snapshot of the present state, if there is one. */
@@ -121,6 +121,7 @@ export class ListIndexes {
   isWorth({ id }: ListIndexSpec, cost: number): boolean {
     if (cost >= listIndexDefaults.cost || this.#kept.has(id)) return true
     if (cost < listIndexDefaults.repeatedCost) return false
+    this.#asked ??= new LRUCache({ max: listIndexDefaults.asked })
     const again = this.#asked.has(id)
     this.#asked.set(id, true)
     return again
@@ -250,7 +251,7 @@ export class ListIndexes {
     }
     // Synchronous from the last queued write on, so no write is missed.
     this.#building.delete(id)
-    this.#asked.delete(id)
+    this.#asked?.delete(id)
     const { caller, cost, pending } = building
     const credit = this.#credit + cost
     this.#kept.set(id, { caller, index, live: pending !== undefined, cost, usedAt: this.#trims, credit })
