@@ -34,7 +34,8 @@ import type { WorldSocket } from './socket.ts'
 export const nodeDefaults = Object.freeze({
   reservedDomain: 'setpoint.dev',
   version: '0.0.0-simulation',
-  lease: 'controllers',
+  /** Fewer renewals than by default, which would be most of the work of a quiet world. */
+  election: { lease: 'controllers', retryPeriodMs: 4_000 },
 })
 
 /** What a server of the world serves and runs. */
@@ -105,7 +106,7 @@ export class ApiServerNode {
   /** As the program's role `all` has them. */
   #controllers(identity: string, log: Logger): Manager {
     const { models, transport } = this.rooms
-    const manager = createManager({ transport, log, leaderElection: { lease: nodeDefaults.lease, identity } })
+    const manager = createManager({ transport, log, leaderElection: { ...nodeDefaults.election, identity } })
     const { reservedDomain } = nodeDefaults
     manager.add(new Collector({ kinds: new ServedKinds(models, () => !this.#hasStarted), reservedDomain }))
     manager.add(new EventKeeper())
