@@ -128,7 +128,7 @@ export class Pipe {
     const { node } = this.#to
     const at = this.#scheduler.now + this.#route.latency(this.#from, node)
     this.#lastAt = Math.max(this.#lastAt, at)
-    return this.#scheduler.schedule(node, this.#lastAt - this.#scheduler.now, run)
+    return this.#scheduler.scheduleAt(node, this.#lastAt, run)
   }
 
   #arrived(what: Buffer | 'end'): void {

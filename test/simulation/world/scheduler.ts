@@ -49,10 +49,18 @@ export class Scheduler {
 
   /** Runs `run` in a node after `delayMs`. */
   schedule(node: WorldNode, delayMs: number, run: () => void): WorldEvent {
-    const at = this.#now + Math.max(0, delayMs)
+    return this.scheduleAt(node, this.#now + Math.max(0, delayMs), run)
+  }
+
+  /**
+   * Runs `run` in a node at a time. What must happen in order needs times that rise: a delay that is added to the present
+   * time is rounded.
+   */
+  scheduleAt(node: WorldNode, at: number, run: () => void): WorldEvent {
+    const time = Math.max(at, this.#now)
     const event = {
-      at,
-      rank: this.#rankOf(node, at),
+      at: time,
+      rank: this.#rankOf(node, time),
       sequence: ++this.#sequence,
       node,
       run,

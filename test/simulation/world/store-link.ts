@@ -1,4 +1,4 @@
-import { laterRevision, type Revision } from '@setpoint/controller-runtime/api'
+import type { Revision } from '@setpoint/controller-runtime/api'
 import {
   type CallOptions,
   type KeyValue,
@@ -76,9 +76,8 @@ export class StoreLink implements Storage {
   committed(revision: Revision): void {
     const at = this.#scheduler.now + this.#service.watchDelay(this.#node)
     this.#deliveredAt = Math.max(this.#deliveredAt, at)
-    this.#scheduler.schedule(this.#node, this.#deliveredAt - this.#scheduler.now, () => {
-      // Rounding may put an earlier one behind.
-      this.#delivered = laterRevision(this.#delivered, revision)
+    this.#scheduler.scheduleAt(this.#node, this.#deliveredAt, () => {
+      this.#delivered = revision
       this.#wake()
     })
   }

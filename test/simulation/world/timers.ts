@@ -70,7 +70,7 @@ export class WorldImmediate {
 
   constructor(scheduler: Scheduler, node: WorldNode, callback: () => void) {
     if (node.lastTurnAt <= scheduler.now) node.lastTurnAt = scheduler.now + turnMs
-    this.#event = scheduler.schedule(node, node.lastTurnAt - scheduler.now, callback)
+    this.#event = scheduler.scheduleAt(node, node.lastTurnAt, callback)
   }
 
   close(): void {
