@@ -55,7 +55,10 @@ test('bytes arrive once and in order, whatever their delays', async () => {
       finish: () => arrived.push(Buffer.from('.')),
       break() {},
     }
-    const pipe = new Pipe({ scheduler, random, route: { latency: () => random.next() * 5 }, from, to })
+    // Nothing passes for a while, then much arrives at once.
+    const heldUntil = random.next() * 100
+    const route = { latency: () => Math.max(random.next() * 5, heldUntil - scheduler.now) }
+    const pipe = new Pipe({ scheduler, random, route, from, to })
     const sent = Array.from({ length: 200 }, (_, n) => Buffer.from(`${n},`))
     for (const bytes of sent) {
       pipe.send(bytes, () => {})
