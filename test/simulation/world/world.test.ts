@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { runsOf } from '../../support/runs.ts'
 import { openWorld } from './open-world.ts'
 import { call, creation, widgetModel, widgets } from './sample.ts'
 import type { World } from './world.ts'
@@ -53,11 +54,12 @@ test('the same seed gives the same trace, byte for byte', async () => {
     await world.advance(1_000)
     return [...world.lines, world.traceHash].join('\n')
   }
+  const runs = runsOf(20)
   const traces = new Set<string>()
-  for (let seed = 0; seed < 20; seed++) {
+  for (let seed = 0; seed < runs; seed++) {
     const trace = await traceOf(seed)
     expect(await traceOf(seed)).toBe(trace)
     traces.add(trace)
   }
-  expect(traces.size).toBe(20)
+  expect(traces.size).toBe(runs)
 })
