@@ -68,7 +68,7 @@ class SimulatedWorld implements World {
   readonly #servers: readonly ServerProcess[]
   readonly #processes: readonly WorldProcess[]
   readonly #clients = new Map<string, WorldClient>()
-  readonly #onRejection = (reason: unknown) => this.#failed(reason)
+  readonly #onUncaught = (reason: unknown) => this.#failed(reason)
   readonly #faults: Faults
   /** What belongs to no process. */
   readonly #node: WorldNode
@@ -107,7 +107,7 @@ class SimulatedWorld implements World {
     guardTheReal(this.#replaced, scheduler)
     this.#network.replace(this.#replaced)
     this.#replaced.publish()
-    process.on('unhandledRejection', this.#onRejection)
+    for (const event of uncaught) process.on(event, this.#onUncaught)
     const log = keepTrace ? (name: string) => this.#logOf(name) : () => silentLogger
     const parts = {
       scheduler,
@@ -238,7 +238,7 @@ class SimulatedWorld implements World {
     for (const each of this.#processes) each.kill()
     for (const { node } of this.#clients.values()) node.die()
     this.#replaced.restore()
-    process.off('unhandledRejection', this.#onRejection)
+    for (const event of uncaught) process.off(event, this.#onUncaught)
     isOpen = false
   }
 
@@ -283,6 +283,9 @@ function textOf(value: unknown): string {
   if (value instanceof Error) return `${value.name}: ${value.message}`
   return typeof value === 'string' ? value : inspect(value, { breakLength: Infinity, depth: 1 })
 }
+
+/** The program would end. */
+const uncaught = ['unhandledRejection', 'uncaughtException'] as const
 
 /** Returns true for what changes for ever: leases that are renewed, and the mark of the compaction. */
 function isRenewed(key: string): boolean {
