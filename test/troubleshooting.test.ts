@@ -69,10 +69,11 @@ interface SendOptions {
   readonly server?: ServerProcess
 }
 
-const serve = async (...args: string[]): Outcome => {
-  const { code, stderr } = await runProgram(['serve', '--log-level', 'error', ...args], { cwd: folder })
+const run = async (...args: string[]): Outcome => {
+  const { code, stderr } = await runProgram(args, { cwd: folder })
   return { status: `exit ${code}`, text: stderr }
 }
+const serve = (...args: string[]) => run('serve', '--log-level', 'error', ...args)
 
 const apply = (query: string, name: string) =>
   send('PATCH', `${probes}/${name}?${query}`, {
@@ -81,6 +82,43 @@ const apply = (query: string, name: string) =>
   })
 
 const shipped = 'setpoint-healthz'
+
+/** Nothing is there. */
+const webhook = { url: 'https://127.0.0.1:9/' }
+
+/** Two versions, between which a webhook converts. */
+const gadgets = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'gadgets.demo.example.com' },
+  spec: {
+    group: 'demo.example.com',
+    scope: 'Cluster',
+    names: { plural: 'gadgets', kind: 'Gadget' },
+    versions: ['v1', 'v2'].map(name => ({
+      ...{ name, served: true, storage: name === 'v1' },
+      schema: { openAPIV3Schema: { type: 'object' } },
+    })),
+    conversion: {
+      strategy: 'Webhook',
+      webhook: { clientConfig: webhook, conversionReviewVersions: ['v1'] },
+    },
+  },
+}
+const admission = {
+  apiVersion: 'admissionregistration.k8s.io/v1',
+  kind: 'ValidatingWebhookConfiguration',
+  metadata: { name: 'images' },
+  webhooks: [
+    {
+      ...{ name: 'images.example.com', clientConfig: webhook, sideEffects: 'None' },
+      admissionReviewVersions: ['v1'],
+      rules: [
+        { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['serviceaccounts'] },
+      ],
+    },
+  ],
+}
 
 /** How to get each message. */
 const provoked: Readonly<Record<string, () => Outcome>> = {
@@ -91,6 +129,10 @@ const provoked: Readonly<Record<string, () => Outcome>> = {
   'is not a loopback address, and without authentication every caller could do everything': () =>
     serve('--listen', '0.0.0.0:0'),
   'holds no plugin': () => serve('--plugin', './none'),
+  'is not empty; choose another with --dir': async () => {
+    await mkdir(join(folder, 'kept', 'data'), { recursive: true })
+    return run('create', 'plugin', 'kept', '--dir', join(folder, 'kept'))
+  },
   'nothing is served at': () => send('GET', '/apis/none.example.com/v1/things'),
   'is not available: plugin uptime is disabled': async () => {
     const plugin = '/apis/plugins.setpoint.dev/v1/plugins/uptime'
@@ -102,6 +144,19 @@ const provoked: Readonly<Record<string, () => Outcome>> = {
     await enable(true)
     await expect.poll(async () => (await send('GET', probes)).status).toBe('200')
     return refused
+  },
+  'conversion webhook for demo.example.com/v1, Kind=Gadget failed': async () => {
+    await send('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', { body: gadgets })
+    const objects = '/apis/demo.example.com/v1/gadgets'
+    const gadget = { apiVersion: 'demo.example.com/v1', kind: 'Gadget', metadata: { name: 'a' } }
+    await expect.poll(async () => (await send('POST', objects, { body: gadget })).status).toBe('201')
+    return send('GET', '/apis/demo.example.com/v2/gadgets/a')
+  },
+  'failed calling webhook "images.example.com"': async () => {
+    const configurations = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations'
+    await send('POST', configurations, { body: admission })
+    const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'robot' } }
+    return send('POST', '/api/v1/namespaces/default/serviceaccounts', { body: account })
   },
   'the body is empty, expected a document': () => send('POST', probes),
   'is not supported here, only application/json and application/yaml': () =>
