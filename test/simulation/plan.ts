@@ -14,8 +14,13 @@ export interface Plan {
 
 /** Something that a client does, or that goes wrong, at a time after all servers have become ready. */
 export type Step =
-  | { readonly at: number; readonly fault: Fault }
+  | FaultStep
   | { readonly at: number; readonly client: number; readonly server: number; readonly action: Action }
+
+interface FaultStep {
+  readonly at: number
+  readonly fault: Fault
+}
 
 interface Target {
   readonly of: ResourceName
@@ -90,8 +95,9 @@ export function planOf(seed: number): Plan {
   const servers = random.chance(0.7) ? 2 : 3
   const controllers = random.chance(0.5) ? 2 : 1
   const lengthMs = random.pick([2_000, 10_000, 40_000, 100_000])
-  const writers = stepsOf(random.fork(), { servers, lengthMs, count: 20 + random.below(80) })
   const faults = random.chance(0.1) ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
+  const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
+  const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count: 20 + random.below(80) })
   return { seed, servers, controllers, steps: [...writers, ...faults].toSorted((a, b) => a.at - b.at) }
 }
 
@@ -100,7 +106,13 @@ interface Extent {
   readonly lengthMs: number
 }
 
-function stepsOf(random: Random, { servers, lengthMs, count }: Extent & { readonly count: number }): Step[] {
+interface StepsExtent extends Extent {
+  /** When faults begin and end. */
+  readonly moments: readonly number[]
+  readonly count: number
+}
+
+function stepsOf(random: Random, { servers, lengthMs, moments, count }: StepsExtent): Step[] {
   const steps: Step[] = []
   const place = () => ({ client: random.below(clients), server: random.below(servers) })
   for (const of of ['gadgets', 'parts'] as const)
@@ -122,8 +134,10 @@ function stepsOf(random: Random, { servers, lengthMs, count }: Extent & { readon
   // Requests come in bursts, because what happens at the same time is what goes wrong.
   let at = 0
   while (steps.length < count) {
-    at = random.chance(0.6) ? at + random.below(8) : random.below(lengthMs)
-    if (at < lengthMs) steps.push({ at, ...place(), action: actionOf(random) })
+    if (random.chance(0.6)) at += random.below(8)
+    else if (moments.length > 0 && random.chance(0.5)) at = random.pick(moments) + random.below(60)
+    else at = random.below(lengthMs)
+    if (at < 2 * lengthMs) steps.push({ at, ...place(), action: actionOf(random) })
   }
   return steps
 }
@@ -219,7 +233,7 @@ const combinations = [
 function faultsOf(
   random: Random,
   { servers, controllers, lengthMs }: Extent & { readonly controllers: number },
-): Step[] {
+): FaultStep[] {
   const server = () => `server-${random.below(servers)}`
   const node = () => (random.chance(0.75) ? server() : `controllers-${random.below(controllers)}`)
   const forMs = () => 20 + random.below(random.pick([100, 3_000, 15_000]))
