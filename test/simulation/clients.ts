@@ -14,6 +14,8 @@ export class Clients {
   readonly #watchers: Watchers
   /** By client and object. */
   readonly #seen = new Map<string, Fields>()
+  /** The version of the last list, by client and kind. */
+  readonly #listed = new Map<string, number>()
   /** The gadgets that any client saw last, by name. */
   readonly #newest = new Map<string, Fields>()
 
@@ -65,8 +67,13 @@ export class Clients {
   }
 
   /** Follows the pages to the end. */
-  async #list(place: Place, { of, selection, limit, pauseMs, stale, user }: Extract<Action, { do: 'list' }>) {
+  async #list(
+    place: Place,
+    { of, selection, limit, pauseMs, exact: isExact, stale, user }: Extract<Action, { do: 'list' }>,
+  ) {
     const resource = resources[of]
+    const listed = `${place.client}/${of}`
+    const exact = isExact ? this.#listed.get(listed) : undefined
     let next: unknown
     let page: { first: number; offset: number } | undefined
     do {
@@ -75,10 +82,21 @@ export class Clients {
       const query = queryOf(selection)
       if (limit !== undefined) query.set('limit', String(limit))
       if (typeof next === 'string') query.set('continue', next)
-      else if (stale) query.set('resourceVersion', '0')
-      const call = { type: 'list', ...start, selection, stale, page } as const
+      else if (exact !== undefined) {
+        query.set('resourceVersion', String(exact))
+        query.set('resourceVersionMatch', 'Exact')
+      } else if (stale) query.set('resourceVersion', '0')
+      const call = {
+        type: 'list',
+        ...start,
+        selection,
+        stale: stale || exact !== undefined,
+        exact,
+        page,
+      } as const
       const path = `${pathOf(resource, selection.namespace)}?${query}`
       const body = await this.#send(call, { method: 'GET', path, headers: headersOf(user) })
+      if (body !== undefined) this.#listed.set(listed, versionOf(body))
       const items = isFields(body) && Array.isArray(body.items) ? body.items : []
       for (const item of items) this.#remember(place.client, resource, item)
       if (page !== undefined) page = { ...page, offset: page.offset + items.length }

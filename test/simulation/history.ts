@@ -85,6 +85,8 @@ export type CallOf = CallStart &
         readonly type: 'list'
         readonly selection: Selection
         readonly stale: boolean
+        /** The version whose state was asked for, if any. */
+        readonly exact?: number | undefined
         /** Set for a page: the first page's call, and where this page begins in the whole list. */
         readonly page?: { readonly first: number; readonly offset: number } | undefined
       }

@@ -93,6 +93,12 @@ export const mutations: readonly Mutation[] = [
     to: 'completed.metadata.generation = owned.generation',
   },
   {
+    name: 'a kind that is not registered yet is not found',
+    file: 'apiserver/src/http/request-info.ts',
+    from: 'const isEarly = info?.served === undefined && info?.isEarly',
+    to: 'const isEarly = false',
+  },
+  {
     name: 'reads skip the gate',
     file: `${cache}/read-gate.ts`,
     from: '      await this.#next\n',
@@ -223,6 +229,12 @@ export const mutations: readonly Mutation[] = [
     file: `${sdk}/collector/sync-action.ts`,
     from: "const isHeld = standings.some(standing => standing === 'orphaning' || !isLooseStanding(standing))",
     to: 'const isHeld = false',
+  },
+  {
+    name: 'an owner lets its dependents go before all of them are known',
+    file: `${sdk}/collector/collector-run.ts`,
+    from: 'const behind = this.#behind(node)\n',
+    to: 'const behind: KindView[] = []\n',
   },
   {
     name: 'the collector takes an object of the same name for the owner',

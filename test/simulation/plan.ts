@@ -72,6 +72,8 @@ export type Action =
       readonly limit?: number | undefined
       /** Time between two pages. */
       readonly pauseMs?: number | undefined
+      /** Asks for the state of the last list of this kind that the client got. */
+      readonly exact?: boolean | undefined
       readonly stale: boolean
       readonly user?: string | undefined
     }
@@ -143,7 +145,7 @@ function stepsOf(random: Random, { servers, lengthMs, moments, count }: StepsExt
 }
 
 function actionOf(random: Random): Action {
-  if (random.chance(0.04)) {
+  if (random.chance(0.06)) {
     const target = { of: 'namespaces', name: 'room' } as const
     return random.chance(0.6)
       ? { do: 'create', ...target, spec: {}, color: 'red' }
@@ -194,6 +196,7 @@ function actionOf(random: Random): Action {
     selection: selectionOf(random, of),
     limit,
     pauseMs,
+    exact: random.chance(0.15),
     stale: random.chance(0.15),
     user,
   }
@@ -275,7 +278,7 @@ function faultsOf(
       byMs: random.below(random.pick([2_000, 15_000])),
       forMs: forMs(),
     }),
-    compact: (): Fault => ({ type: 'compact', keep: random.below(10) }),
+    compact: (): Fault => ({ type: 'compact', keep: random.pick([0, 0, 2, 10]) }),
     full: (): Fault => ({ type: 'full', forMs: forMs() }),
   }
   // A few kinds at a time: too many faults hide each other. Some go together.

@@ -66,13 +66,7 @@ function judgeEnd(commit: Commit, before: Commit, { calls }: History): string[] 
   // The collector takes its own.
   if (finalizersOf(before.object).every(each => collectorFinalizers.includes(each))) return []
   if (metadataOf(before.object).deletionTimestamp === undefined) return ['went with its finalizers']
-  const isTaken = calls.some(
-    call =>
-      call.type === 'write' &&
-      (call.request.verb === 'finalize' || call.request.verb === 'update') &&
-      isAbout(call, commit) &&
-      call.at <= commit.at,
-  )
+  const isTaken = calls.some(call => isFinal(call) && isAbout(call, commit) && call.at <= commit.at)
   return isTaken ? [] : ['went with finalizers that nobody took']
 }
 
@@ -94,7 +88,9 @@ function judgeDeletion(commit: Commit, before: Commit, truth: Truth, { calls }: 
   const owners = ownersOf(before.object)
   if (owners.length === 0) return ['was deleted, and nobody asked for it']
   const alive = owners.find(({ uid }) => isAlive(uid, commit, truth))
-  return alive === undefined ? [] : [`was deleted although its owner ${alive.name} exists`]
+  if (alive !== undefined) return [`was deleted although its owner ${alive.name} exists`]
+  const orphaning = owners.find(({ uid }) => isOrphanOf(uid, before, truth, calls))
+  return orphaning === undefined ? [] : [`was deleted although ${orphaning.name} went without its dependents`]
 }
 
 export function ownersOf(object: unknown): { readonly name: string; readonly uid: string }[] {
@@ -111,6 +107,29 @@ function isAlive(uid: string, { revision }: Commit, truth: Truth): boolean {
   if (isWaiting && finalizersOf(last.object).includes('foregroundDeletion')) return false
   const next = truth.after(last)
   return next === undefined || next.revision > revision
+}
+
+/** Returns whether the collector completed a deletion with orphans of an owner, and the object belonged to it when that began. */
+function isOrphanOf(
+  uid: string,
+  { resource, namespace, name, object }: Commit,
+  truth: Truth,
+  calls: History['calls'],
+): boolean {
+  const states = truth.commits.filter(each => metadataOf(each.object).uid === uid)
+  const begun = states.find(each => metadataOf(each.object).deletionTimestamp !== undefined)
+  const last = states.at(-1)
+  const end = last && truth.after(last)
+  if (begun === undefined || end === undefined || !finalizersOf(last?.object).includes('orphan')) return false
+  // A client that takes all finalizers takes the collector's too.
+  if (calls.some(call => isFinal(call) && isAbout(call, end) && call.at <= end.at)) return false
+  const then = truth.of(resource, namespace, name).findLast(each => each.revision < begun.revision)?.object
+  return metadataOf(then).uid === metadataOf(object).uid && ownersOf(then).some(owner => owner.uid === uid)
+}
+
+/** Returns whether a call can take finalizers. */
+function isFinal(call: History['calls'][number]): boolean {
+  return call.type === 'write' && (call.request.verb === 'finalize' || call.request.verb === 'update')
 }
 
 function isAbout(call: History['calls'][number], { resource, namespace, name }: Commit): boolean {

@@ -60,6 +60,16 @@ test('a list must be fresh, complete and of one state', () => {
   expect(list36(3, [b2, a1])).toHaveLength(2)
 })
 
+test('a list of an earlier state must be of that state', () => {
+  const exact = (version: number, items: unknown[]) => {
+    const listed = list([36, responded(50, 200, listBody(version, items))])
+    return says({ calls: [known, { ...listed, stale: true, exact: 2 }], commits })
+  }
+  expect(exact(2, [b2, a1])).toEqual([])
+  expect(exact(2, [b2, a3])).toHaveLength(2)
+  expect(exact(3, [b2, a3])).toEqual([expect.stringMatching(/version 3 instead of 2/)])
+})
+
 test('pages must be of one state, in order, to the end', () => {
   const first = [5, responded(30, 200, listBody(2, [a1], 'more')), 0] as const
   const page = (version: number, items: unknown[], to = 60) =>

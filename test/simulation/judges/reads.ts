@@ -56,14 +56,16 @@ function judgeList(
   history: History,
 ): string[] {
   const { at, status, body } = response
-  // A server keeps the state of pages for a while, and not over a restart.
-  if (status === 410 && call.page !== undefined && call.page.first !== call.id) return []
+  // A server keeps earlier states for a while, and not over a restart.
+  const isEarlier = call.exact !== undefined || (call.page !== undefined && call.page.first !== call.id)
+  if (status === 410 && isEarlier) return []
   if (status !== 200) return unexpected(status, body)
   const version = versionOf(body)
   const items = isFields(body) && Array.isArray(body.items) ? body.items : []
   const resource = titleOf(call.resource)
   const found: string[] = []
-  const { page } = call
+  const { page, exact } = call
+  if (exact !== undefined && version !== exact) found.push(`returned version ${version} instead of ${exact}`)
   const first = page === undefined ? undefined : history.calls.find(({ id }) => id === page.first)
   if (first !== undefined && first !== call) {
     const expected = first.outcome.type === 'responded' ? versionOf(first.outcome.body) : Number.NaN

@@ -87,6 +87,21 @@ test('an object is deleted by a client, or when all of its owners are gone', () 
   ])
 })
 
+test('an owner that goes without its dependents leaves them', () => {
+  const owner = { name: 'a', uid: 'uid-a' }
+  const orphaning = commit(3, 'a', { deleting: true, generation: 2, finalizers: ['orphan'] })
+  const gone = [orphaning, commit(4, 'a', 'deleted')]
+  const deleted = commit(6, 'p', 'deleted')
+  const early = [commit(1, 'a'), commit(2, 'p', { owner }), ...gone, deleted]
+  expect(ofLife({ calls: [asked], commits: early })).toEqual([
+    expect.stringMatching(/went without its dependents/),
+  ])
+  const late = [commit(1, 'a'), ...gone, commit(5, 'p', { owner }), deleted]
+  expect(ofLife({ calls: [asked], commits: late })).toEqual([])
+  const forced = write([31, responded(45, 200)], 'finalize', 'a')
+  expect(ofLife({ calls: [asked, forced], commits: early })).toEqual([])
+})
+
 test('everything that was asked ends, and everybody learns of the last change', () => {
   const commits = [commit(1, 'a'), commit(2, 'b')]
   expect(ofEnd({ commits, watches: [watch(0, [bookmark(30, 2)])] })).toEqual([])

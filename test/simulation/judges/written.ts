@@ -81,8 +81,8 @@ export function get([from, outcome]: readonly [number, Outcome], name: string, s
   return { type: 'get', ...start(from), namespace: undefined, name, stale, outcome }
 }
 
-export function list([from, outcome]: readonly [number, Outcome], selection: Selection = {}): Call {
-  return { type: 'list', ...start(from), selection, stale: false, outcome }
+export function list([from, outcome]: readonly [number, Outcome], selection: Selection = {}) {
+  return { type: 'list' as const, ...start(from), selection, stale: false, outcome }
 }
 
 /** Pages of one list. */

@@ -34,6 +34,8 @@ import type { WorldSocket } from './socket.ts'
 export const nodeDefaults = Object.freeze({
   reservedDomain: 'setpoint.dev',
   version: '0.0.0-simulation',
+  /** Milliseconds that loading the modules of plugins takes, while the server responds. */
+  loadMs: 20,
   /** Fewer renewals than by default, which would be most of the work of a quiet world. */
   election: { lease: 'controllers', retryPeriodMs: 4_000 },
 })
@@ -118,18 +120,20 @@ export class ApiServerNode {
     const starting = { log, signal: this.#stopping.signal }
     const roles = keepRoles(rooms, starting)
     const served = servedModels(rooms, { models, plugins })
-    for (const each of [...rooms.builtIn.all, ...served]) rooms.models.add(each)
-    for (const plugin of plugins)
-      await setupPlugin(plugin, {
-        transport: rooms.transport.for(actorOf(rooms, plugin)),
-        hostTransport: rooms.transport,
-        log,
-        manager: this.#manager,
-      })
-    await Promise.all([
-      startBuiltInKinds(rooms, starting).then(() => roles.start()),
-      ...served.map(each => startKind(rooms, each, starting)),
-    ])
+    for (const each of rooms.builtIn.all) rooms.models.add(each)
+    const startPlugins = async () => {
+      await new Promise(resolve => setTimeout(resolve, nodeDefaults.loadMs))
+      for (const each of served) rooms.models.add(each)
+      for (const plugin of plugins)
+        await setupPlugin(plugin, {
+          transport: rooms.transport.for(actorOf(rooms, plugin)),
+          hostTransport: rooms.transport,
+          log,
+          manager: this.#manager,
+        })
+      await Promise.all(served.map(each => startKind(rooms, each, starting)))
+    }
+    await Promise.all([startBuiltInKinds(rooms, starting).then(() => roles.start()), startPlugins()])
     this.#hasStarted = true
     this.#health.started()
     this.#manager?.start()
