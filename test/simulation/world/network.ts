@@ -43,6 +43,8 @@ export class Network implements Route {
   readonly #random: SeededRandom
   readonly #listeners = new Map<string, Listener>()
   readonly #connections = new Set<Connection>()
+  /** The sockets that are not closed. */
+  readonly #sockets = new Set<WorldSocket>()
   readonly #partitions: Partition[] = []
   readonly #breaking: { readonly node: string; readonly direction: 'to' | 'from'; readonly bytes: number }[] =
     []
@@ -70,7 +72,7 @@ export class Network implements Route {
 
   /** Returns a socket that connects a node with a server, by its name. */
   connect(from: WorldNode, to: string): WorldSocket {
-    const client = new WorldSocket(from, { port: 80, allowHalfOpen: false })
+    const client = this.#socket(from, { port: 80, allowHalfOpen: false })
     client.connecting = true
     const server = to === balancer ? this.#balanced() : to
     // Kernels connect, also for processes that stand still.
@@ -117,6 +119,12 @@ export class Network implements Route {
   cut(node: string, other?: string): void {
     for (const connection of [...this.#connections])
       if (isOf(connection, node) && (other === undefined || isOf(connection, other))) this.#break(connection)
+  }
+
+  /** Frees what Node's HTTP keeps for sockets whose processes never hear of their end. Nothing may happen afterwards. */
+  close(): void {
+    for (const socket of this.#sockets) socket.release()
+    this.#sockets.clear()
   }
 
   /** A process ended: its kernel closes its connections after what it has sent. */
@@ -179,8 +187,15 @@ export class Network implements Route {
     )
   }
 
+  #socket(node: WorldNode, options: { port: number; allowHalfOpen: boolean }): WorldSocket {
+    const socket = new WorldSocket(node, options)
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+    return socket
+  }
+
   #open(client: WorldSocket, listener: Listener): void {
-    const server = new WorldSocket(listener.node, { port: ++this.#ports, allowHalfOpen: true })
+    const server = this.#socket(listener.node, { port: ++this.#ports, allowHalfOpen: true })
     const parts = { scheduler: this.#scheduler, random: this.#random, route: this }
     const toServer = new Pipe({ ...parts, from: client.node, to: server })
     const toClient = new Pipe({ ...parts, from: listener.node, to: client })

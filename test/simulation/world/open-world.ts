@@ -237,6 +237,7 @@ class SimulatedWorld implements World {
   async close(): Promise<void> {
     for (const each of this.#processes) each.kill()
     for (const { node } of this.#clients.values()) node.die()
+    this.#network.close()
     this.#replaced.restore()
     for (const event of uncaught) process.off(event, this.#onUncaught)
     isOpen = false

@@ -93,6 +93,14 @@ export class WorldSocket extends Duplex implements PipeEnd {
     else this.once('finish', () => this.destroy())
   }
 
+  /** Closes the parser that Node's HTTP has given it: a native object, which keeps alive all that it refers to. */
+  release(): void {
+    const parser: unknown = Reflect.get(this, 'parser')
+    if (!(parser instanceof Object) || !('close' in parser) || typeof parser.close !== 'function') return
+    Reflect.set(this, 'parser', null)
+    parser.close()
+  }
+
   resetAndDestroy(): this {
     return this.destroy()
   }
