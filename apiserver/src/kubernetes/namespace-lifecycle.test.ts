@@ -65,3 +65,66 @@ it('empties a namespace of all other kinds although one cannot be deleted, and s
   expect((await storage.list(seats.keyPrefix)).pairs).toEqual([])
   ended.abort()
 })
+
+/** Counts the reads of the store. */
+class CountingRegistry extends Registry {
+  reads = 0
+
+  override async readLive(...args: Parameters<Registry['readLive']>) {
+    this.reads++
+    return super.readLive(...args)
+  }
+}
+
+it('deletes nothing of a later namespace of the same name', async () => {
+  await using rooms = await openRooms(Seat)
+  const { storage, follower, served: seats } = rooms
+  const { namespaces: kind } = builtInKinds()
+  const other = new Registry({ storage, reservedDomain: 'setpoint.dev' })
+  const models = new ModelRegistry()
+  for (const each of [kind, seats]) {
+    models.add(each)
+    await other.records.establish(each)
+  }
+  const create = async () => {
+    await other.create(kind, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'n' } }, options)
+    const apiVersion = `${seats.model.group}/${seats.model.version}`
+    const object = { apiVersion, kind: 'Seat', metadata: { name: 'x' }, spec: {} }
+    await other.create(seats, object, { ...options, namespace: 'n' })
+  }
+  let wasFaster = false
+  let readsBefore = 0
+  /** Another server ends the namespace, and a client creates it again. */
+  const beFaster = async () => {
+    wasFaster = true
+    await other.delete(seats, 'n/x', {}, options)
+    const document = { spec: { finalizers: [] } }
+    await other.patch(kind, 'n', { type: 'merge', document }, 'finalize', options)
+    await create()
+    readsBefore = registry.reads
+  }
+  const slow = new Proxy(storage, {
+    get(target, name) {
+      if (name !== 'list') {
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' ? value.bind(target) : value
+      }
+      return async (...args: Parameters<typeof storage.list>) => {
+        if (args[0] === `${seats.keyPrefix}n/` && !wasFaster) await beFaster()
+        return target.list(...args)
+      }
+    },
+  })
+  const registry = new CountingRegistry({ storage, reservedDomain: 'setpoint.dev' })
+  const ended = new AbortController()
+  const cache = await follower.add(kind, ended.signal)
+  await create()
+  const lifecycle = new NamespaceLifecycle({ kind, models, registry, storage: slow, log: silentLogger })
+  lifecycle.follow(cache, ended.signal)
+  await other.delete(kind, 'n', {}, options)
+  // It has looked again, so it has done with what it had read.
+  await expect.poll(() => wasFaster && registry.reads > readsBefore + 1).toBe(true)
+  expect(await other.readLive(seats, 'n/x')).toBeDefined()
+  expect((await other.readLive(kind, 'n'))?.stored.object.metadata.deletionTimestamp).toBeUndefined()
+  ended.abort()
+})

@@ -53,7 +53,9 @@ interface Parts {
  * a kind that this server does not serve keep the namespace.
  *
  * Every server does this for every namespace. Deletions are idempotent, so servers at the same work only repeat each
- * other's, and a crash only needs a restart.
+ * other's, and a crash only needs a restart. A server that is behind deletes nothing of a later namespace of the same name:
+ * after it has read which objects there are, it looks whether the namespace is still the same, and then deletes only these
+ * versions of them.
  */
 export class NamespaceLifecycle {
   readonly #parts: Parts
@@ -132,7 +134,7 @@ export class NamespaceLifecycle {
     if (object?.metadata.deletionTimestamp === undefined) return true
     const finalizers = finalizersOf(object)
     if (!finalizers.includes(contentFinalizer)) return true
-    const content = await this.#deleteContent(namespace, signal)
+    const content = await this.#deleteContent(namespace, object.metadata.uid, signal)
     if (!content.isEmpty) {
       if (tells) await this.#tell(object, content)
       return false
@@ -161,7 +163,7 @@ export class NamespaceLifecycle {
   }
 
   /** Deletes the objects in a namespace, of every kind that it can. Returns what it found and left. */
-  async #deleteContent(namespace: string, signal: AbortSignal): Promise<NamespaceContent> {
+  async #deleteContent(namespace: string, uid: string, signal: AbortSignal): Promise<NamespaceContent> {
     const { models, log } = this.#parts
     const served = new Map([...models.all()].map(each => [each.resource, each]))
     const content = new NamespaceContent()
@@ -169,7 +171,7 @@ export class NamespaceLifecycle {
     for await (const records of this.#pages(recordsPrefix, signal)) {
       for (const { key } of records) {
         const resource = key.slice(recordsPrefix.length)
-        await this.#deleteKind({ namespace, resource, kind: served.get(resource) }, content, signal)
+        await this.#deleteKind({ namespace, uid, resource, kind: served.get(resource) }, content, signal)
       }
     }
     for (const kind of content.unserved)
@@ -178,7 +180,12 @@ export class NamespaceLifecycle {
   }
 
   async #deleteKind(
-    { namespace, resource, kind }: { namespace: string; resource: string; kind: ServedModel | undefined },
+    {
+      namespace,
+      uid,
+      resource,
+      kind,
+    }: { namespace: string; uid: string; resource: string; kind: ServedModel | undefined },
     content: NamespaceContent,
     signal: AbortSignal,
   ): Promise<void> {
@@ -186,6 +193,8 @@ export class NamespaceLifecycle {
     for await (const pairs of this.#pages(`objects/${resource}/${namespace}/`, signal)) {
       if (pairs.length === 0) return
       content.isEmpty = false
+      // Another server was faster, and these may be objects of a later namespace.
+      if (!(await this.#isThere(namespace, uid))) return
       if (kind === undefined) {
         content.addUnserved(title, pairs.length)
         continue
@@ -202,12 +211,17 @@ export class NamespaceLifecycle {
     }
   }
 
+  async #isThere(namespace: string, uid: string): Promise<boolean> {
+    const { kind, registry } = this.#parts
+    return (await registry.readLive(kind, namespace))?.stored.object.metadata.uid === uid
+  }
+
   #pages(prefix: string, signal: AbortSignal): AsyncIterable<readonly KeyValue[]> {
     const { pageSize: limit } = namespaceLifecycleDefaults
     return currentPages(this.#parts.storage, prefix, { limit, signal, keysOnly: true })
   }
 
-  /** Deletes objects, and reports the finalizers of each that stays. */
+  /** Deletes these versions of objects, and reports the finalizers of each that stays. */
   async #deleteAll(
     kind: ServedModel,
     pairs: readonly KeyValue[],
@@ -218,7 +232,8 @@ export class NamespaceLifecycle {
       registry: this.#parts.registry,
       served: kind,
       keys: pairs.map(({ key }) => keyIn(kind, key)),
-      deletion: {},
+      deletion: at => ({ versions: [String(pairs[at]?.modRevision)] }),
+      leavesChanged: true,
       options: { ...serviceWriteOptions, signal },
       deleted({ bytes }) {
         const { deletionTimestamp, finalizers = [] } = decodeWire(bytes).metadata

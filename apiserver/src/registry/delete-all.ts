@@ -12,7 +12,9 @@ interface Deletions {
   readonly registry: Pick<Registry, 'delete'>
   readonly served: ServedModel
   readonly keys: Iterable<ObjectKey>
-  readonly deletion: Deletion
+  readonly deletion: Deletion | ((at: number) => Deletion)
+  /** Whether objects that do not meet the preconditions are left out, instead of ending the work. Default false. */
+  readonly leavesChanged?: boolean
   readonly options: WriteOptions
   /** Waits for the caller's turn before each deletion. Returns undefined if the caller has it. Default: no wait. */
   readonly turn?: () => Promise<void> | undefined
@@ -26,7 +28,7 @@ interface Deletions {
  * @throws the first error; the signal's reason
  */
 export async function deleteAll(deletions: Deletions): Promise<void> {
-  const { registry, served, keys, deletion, turn, deleted } = deletions
+  const { registry, served, keys, deletion, leavesChanged = false, turn, deleted } = deletions
   // Deletions that have started are short, and a signal warns of many listeners.
   const { signal, ...given } = deletions.options
   const options = { ...given, isOfCollection: true }
@@ -42,9 +44,11 @@ export async function deleteAll(deletions: Deletions): Promise<void> {
         const next = queue.next()
         if (next.done) return
         const at = started++
-        deleted(await registry.delete(served, next.value, deletion, options), at)
+        const wanted = typeof deletion === 'function' ? deletion(at) : deletion
+        deleted(await registry.delete(served, next.value, wanted, options), at)
       } catch (error) {
-        if (!isApiError(error, 'NotFound')) failure ??= { error }
+        const isLeft = isApiError(error, 'NotFound') || (leavesChanged && isApiError(error, 'Conflict'))
+        if (!isLeft) failure ??= { error }
       }
     }
   }
