@@ -266,4 +266,10 @@ export const mutations: readonly Mutation[] = [
     from: 'if (this.grantOf(user, verb, target) === undefined) throw',
     to: 'if (this.grantOf(user, verb, target) === undefined && !this.#isReady) throw',
   },
+  {
+    name: 'a server empties a later namespace of the same name',
+    file: 'apiserver/src/kubernetes/namespace-lifecycle.ts',
+    from: 'if (!(await this.#isThere(namespace, uid))) return',
+    to: 'if (uid === undefined) return',
+  },
 ]
