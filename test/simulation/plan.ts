@@ -137,7 +137,8 @@ function stepsOf(random: Random, { servers, lengthMs, moments, count }: StepsExt
   let at = 0
   while (steps.length < count) {
     if (random.chance(0.6)) at += random.below(8)
-    else if (moments.length > 0 && random.chance(0.5)) at = random.pick(moments) + random.below(60)
+    else if (moments.length > 0 && random.chance(0.5))
+      at = random.pick(moments) + random.below(random.pick([60, 2_000]))
     else at = random.below(lengthMs)
     if (at < 2 * lengthMs) steps.push({ at, ...place(), action: actionOf(random) })
   }
@@ -285,8 +286,16 @@ function faultsOf(
   const chosen = random.chance(0.4)
     ? random.pick(combinations).map(name => kinds[name])
     : random.shuffled(Object.values(kinds)).slice(0, 1 + random.below(4))
-  return Array.from({ length: 1 + random.below(10) }, () => ({
+  const steps = Array.from({ length: 1 + random.below(10) }, () => ({
     at: random.below(lengthMs),
     fault: random.pick(chosen)(),
   }))
+  return steps.flatMap(step => (random.chance(0.3) ? [step, ...slowStart(step)] : [step]))
+}
+
+/** Lets a server that was killed read a slow store when it starts, so that much happens meanwhile. */
+function slowStart({ at, fault }: FaultStep): FaultStep[] {
+  if (fault.type !== 'kill' || fault.forMs === undefined || !fault.node.startsWith('server-')) return []
+  const { node, forMs } = fault
+  return [{ at: at + forMs, fault: { type: 'storeLatency', node, maxMs: 800, forMs: 3_000 } }]
 }
