@@ -79,16 +79,15 @@ describe.each(stores)('on %s, the objects of a definition', store => {
     const owners = definitionOf({ plural: 'owners', scope: 'Namespaced' })
     await define(api, owners)
     const objects = objectsOf(api, owners, { namespace: 'default' })
-    // The collector must have seen an owner to know that it is gone: it follows the kind once it has collected this
-    // one.
-    const seen = await objects.create('seen', {})
-    expect((await api.post(maps.path, { metadata: { name: 'seen', ...reference(seen) } })).status).toBe(201)
-    expect((await api.delete(objects.at('seen'))).status).toBe(200)
-    await isGone(maps, 'seen')
     for (const name of ['m-1', 'm-2', 'm-3']) {
       const owner = await objects.create(name, {})
       expect((await api.post(maps.path, { metadata: { name, ...reference(owner) } })).status).toBe(201)
     }
+    // The collector must have seen the owners to know that they are gone. It ends this deletion once it has seen all
+    // that was there before, of every kind.
+    await objects.create('last', {})
+    await api.delete(objects.at('last'), { propagationPolicy: 'Foreground' })
+    await isGone(objects, 'last')
     objectOf(await api.delete(pathOf(owners)))
     for (const name of ['m-1', 'm-2', 'm-3']) await isGone(maps, name)
   })
