@@ -112,9 +112,15 @@ export function compileSchemas(
     rules,
     validate(object) {
       if (isTooComplex) return [tooComplex]
+      // A compiler keeps all that it has compiled, so each kind has its own, and both go together.
       try {
-        // A compiler keeps all that it has compiled, so each kind has its own, and both go together.
         check ??= compileCheck(draft7)
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error
+        isTooComplex = true
+        return [tooComplex]
+      }
+      try {
         if (runCheck(check, object)) return []
         collect ??= createCompiler('some').compile(draft7)
         const { errors, complete } = collectErrors(collect, object)
@@ -124,10 +130,8 @@ export function compileSchemas(
             : violationsAsKubernetes(errors, object)
         return complete ? violations : [...violations, tooManyViolations]
       } catch (error) {
-        if (error instanceof PatternStepsError) return [tooManySteps(error, object)]
-        if (!(error instanceof RangeError)) throw error
-        isTooComplex = true
-        return [tooComplex]
+        if (!(error instanceof PatternStepsError)) throw error
+        return [tooManySteps(error, object)]
       }
     },
     applyDefaults(object) {
