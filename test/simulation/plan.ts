@@ -2,6 +2,7 @@ import { Random } from '../soak/random.ts'
 import type { Fields } from '../support/json.ts'
 import type { Selection } from './history.ts'
 import { type ResourceName, reader } from './kinds.ts'
+import { storyOf } from './stories.ts'
 import type { Fault } from './world/fault.ts'
 
 /** All that happens in one run, as plain data. The world's own choices come from the seed. */
@@ -100,7 +101,9 @@ export function planOf(seed: number): Plan {
   const faults = random.chance(0.1) ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
   const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
   const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count: 20 + random.below(80) })
-  return { seed, servers, controllers, steps: [...writers, ...faults].toSorted((a, b) => a.at - b.at) }
+  const story = random.chance(0.4) ? storyOf(random.fork(), { servers, clients }) : []
+  const steps = [...writers, ...faults, ...story].toSorted((a, b) => a.at - b.at)
+  return { seed, servers, controllers, steps }
 }
 
 interface Extent {

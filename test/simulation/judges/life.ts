@@ -109,22 +109,36 @@ function isAlive(uid: string, { revision }: Commit, truth: Truth): boolean {
   return next === undefined || next.revision > revision
 }
 
-/** Returns whether the collector completed a deletion with orphans of an owner, and the object belonged to it when that began. */
+/**
+ * Returns whether the collector completed a deletion with orphans of an owner, and the object has belonged to it since that
+ * began. A client may make an orphan a dependent again.
+ */
 function isOrphanOf(
   uid: string,
-  { resource, namespace, name, object }: Commit,
+  { resource, namespace, name, object, revision }: Commit,
   truth: Truth,
   calls: History['calls'],
 ): boolean {
-  const states = truth.commits.filter(each => metadataOf(each.object).uid === uid)
-  const begun = states.find(each => metadataOf(each.object).deletionTimestamp !== undefined)
-  const last = states.at(-1)
+  const ofOwner = truth.commits.filter(each => metadataOf(each.object).uid === uid)
+  const begun = ofOwner.find(each => metadataOf(each.object).deletionTimestamp !== undefined)
+  const last = ofOwner.at(-1)
   const end = last && truth.after(last)
   if (begun === undefined || end === undefined || !finalizersOf(last?.object).includes('orphan')) return false
   // A client that takes all finalizers takes the collector's too.
   if (calls.some(call => isFinal(call) && isAbout(call, end) && call.at <= end.at)) return false
-  const then = truth.of(resource, namespace, name).findLast(each => each.revision < begun.revision)?.object
-  return metadataOf(then).uid === metadataOf(object).uid && ownersOf(then).some(owner => owner.uid === uid)
+  const states = truth.of(resource, namespace, name)
+  const then = states.findLastIndex(each => each.revision < begun.revision)
+  return (
+    then >= 0 &&
+    states
+      .slice(then)
+      .filter(each => each.revision <= revision)
+      .every(each => metadataOf(each.object).uid === metadataOf(object).uid && hasOwner(each.object, uid))
+  )
+}
+
+function hasOwner(object: unknown, uid: string): boolean {
+  return ownersOf(object).some(owner => owner.uid === uid)
 }
 
 /** Returns whether a call can take finalizers. */

@@ -98,6 +98,13 @@ test('an owner that goes without its dependents leaves them', () => {
   ])
   const late = [commit(1, 'a'), ...gone, commit(5, 'p', { owner }), deleted]
   expect(ofLife({ calls: [asked], commits: late })).toEqual([])
+  const released = [
+    ...early.slice(0, -1),
+    commit(5, 'p'),
+    commit(6, 'p', { owner }),
+    commit(7, 'p', 'deleted'),
+  ]
+  expect(ofLife({ calls: [asked], commits: released })).toEqual([])
   const forced = write([31, responded(45, 200)], 'finalize', 'a')
   expect(ofLife({ calls: [asked, forced], commits: early })).toEqual([])
 })

@@ -1,0 +1,145 @@
+import type { Random } from '../soak/random.ts'
+import type { Action, Step } from './plan.ts'
+import type { Fault } from './world/fault.ts'
+
+/** What a story may involve. */
+export interface Cast {
+  readonly servers: number
+  readonly clients: number
+}
+
+/**
+ * Returns steps that make things meet which seldom meet by chance. Each story was a defect once, or is the reason for a
+ * guard in the product.
+ */
+export function storyOf(random: Random, cast: Cast): Step[] {
+  const told = new Told(random, cast)
+  told.wait(random.below(random.pick([1_000, 10_000])))
+  random.pick(stories)(told)
+  return told.steps
+}
+
+/** The steps of a story, one after another. */
+class Told {
+  readonly steps: Step[] = []
+  readonly random: Random
+  readonly cast: Cast
+  /** Milliseconds after all servers have become ready. */
+  at = 0
+
+  constructor(random: Random, cast: Cast) {
+    this.random = random
+    this.cast = cast
+  }
+
+  wait(ms: number): void {
+    this.at += ms
+  }
+
+  inject(fault: Fault): void {
+    this.steps.push({ at: this.at, fault })
+  }
+
+  ask(action: Action, client = this.random.below(this.cast.clients)): void {
+    this.steps.push({ at: this.at, client, server: this.random.below(this.cast.servers), action })
+  }
+
+  server(): string {
+    return `server-${this.random.below(this.cast.servers)}`
+  }
+
+  /** Writes an object, whether or not it exists. */
+  write(of: 'gadgets' | 'parts', name: string, namespace?: string): void {
+    const { random } = this
+    const common = { size: random.below(3), note: `s${random.below(1_000)}` }
+    // An apply takes away the fields that its manager no longer sends.
+    const spec = of === 'gadgets' ? { ...common, email: `of-${name}` } : common
+    const color = random.pick(['red', 'blue'])
+    this.ask({ do: 'apply', of, name, namespace, spec, color, force: true })
+  }
+}
+
+const stories: readonly ((told: Told) => void)[] = [
+  orphansOfWhoIsBehind,
+  namespaceCreatedAgain,
+  watcherThatWasAway,
+  changesAtBookmarks,
+]
+
+/** The collector sees that an owner is deleted before it sees the owner's dependents. */
+function orphansOfWhoIsBehind(told: Told): void {
+  const { random } = told
+  const owner = `g${random.below(5)}`
+  const byMs = 300 + random.below(6_000)
+  told.inject({ type: 'lag', node: told.server(), byMs, forMs: byMs + 1_000 })
+  told.ask({ do: 'create', of: 'gadgets', name: owner, spec: {}, color: 'red' })
+  told.wait(60 + random.below(200))
+  for (let n = random.below(3); n >= 0; n--)
+    told.ask({
+      do: 'create',
+      of: 'parts',
+      namespace: 'default',
+      name: `p${random.below(5)}`,
+      spec: {},
+      color: 'blue',
+      owners: [owner],
+    })
+  told.wait(30 + random.below(200))
+  const propagation = random.pick(['Orphan', 'Orphan', 'Foreground'] as const)
+  told.ask({ do: 'delete', of: 'gadgets', name: owner, propagation })
+}
+
+/** Servers empty a deleted namespace, one of them slowly, while it is created again and gets objects. */
+function namespaceCreatedAgain(told: Told): void {
+  const { random } = told
+  const create: Action = { do: 'create', of: 'namespaces', name: 'room', spec: {}, color: 'red' }
+  told.ask(create)
+  told.wait(50)
+  for (let n = random.below(3); n >= 0; n--) told.write('parts', `p${n}`, 'room')
+  told.wait(50)
+  told.inject({ type: 'storeLatency', node: told.server(), maxMs: 800, forMs: 8_000 })
+  told.ask({ do: 'delete', of: 'namespaces', name: 'room' })
+  for (let n = 0; n < 20; n++) {
+    told.wait(random.below(400))
+    told.ask(create)
+    told.wait(random.below(20))
+    told.write('parts', `p${random.below(5)}`, 'room')
+  }
+}
+
+/** A watcher is cut off while what it misses is compacted and all servers start again. */
+function watcherThatWasAway(told: Told): void {
+  const { random, cast } = told
+  const client = random.below(cast.clients)
+  const of = random.pick(['gadgets', 'parts'] as const)
+  const write = () => told.write(of, of === 'gadgets' ? 'g1' : 'p1', of === 'gadgets' ? undefined : 'default')
+  told.ask({ do: 'watch', of, watcher: `away-${of}`, selection: {} }, client)
+  write()
+  told.wait(500)
+  told.inject({ type: 'partition', node: `client-${client}`, forMs: 4_000 + random.below(6_000) })
+  for (let n = random.below(4); n >= 0; n--) {
+    told.wait(random.below(200))
+    write()
+  }
+  told.wait(random.below(1_000))
+  told.inject({ type: 'compact', keep: random.below(2) })
+  for (let n = 0; n < cast.servers; n++) {
+    told.wait(random.below(500))
+    told.inject({ type: 'kill', node: `server-${n}`, forMs: 20 + random.below(500) })
+  }
+}
+
+/** Changes arrive late at the moment at which servers send bookmarks, 45 s after their start. */
+function changesAtBookmarks(told: Told): void {
+  const { random } = told
+  told.wait(Math.max(0, 40_000 - told.at))
+  told.ask({ do: 'watch', of: 'gadgets', watcher: 'marked-gadgets', selection: {} })
+  told.ask({ do: 'watch', of: 'parts', watcher: 'marked-parts', selection: {} })
+  told.wait(3_000)
+  told.inject({ type: 'lag', node: told.server(), byMs: 100 + random.below(2_000), forMs: 3_000 })
+  for (let n = 0; n < 40; n++) {
+    told.wait(random.below(120))
+    if (random.chance(0.5)) told.write('gadgets', `g${random.below(5)}`)
+    else told.write('parts', `p${random.below(5)}`, 'default')
+  }
+}
