@@ -92,15 +92,19 @@ export type Action =
 const clients = 3
 const colors = ['red', 'blue'] as const
 
-/** Returns a plan that depends on nothing but the seed. */
-export function planOf(seed: number): Plan {
+/**
+ * Returns a plan that depends on nothing but the seed and the number of steps.
+ * @param given steps of clients, besides those of a story. Default: 20 to 99
+ */
+export function planOf(seed: number, given?: number): Plan {
   const random = new Random(seed)
+  const count = given ?? 20 + random.below(80)
   const servers = random.chance(0.7) ? 2 : 3
   const controllers = random.chance(0.5) ? 2 : 1
   const lengthMs = random.pick([2_000, 10_000, 40_000, 100_000])
   const faults = random.chance(0.1) ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
   const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
-  const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count: 20 + random.below(80) })
+  const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count })
   const story = random.chance(0.4) ? storyOf(random.fork(), { servers, clients }) : []
   const steps = [...writers, ...faults, ...story].toSorted((a, b) => a.at - b.at)
   return { seed, servers, controllers, steps }

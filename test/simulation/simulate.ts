@@ -1,7 +1,10 @@
+import { fork } from 'node:child_process'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { type Plan, planOf } from './plan.ts'
-import { Progress } from './progress.ts'
+import { CpuMeter, type Figures, isFigures, Progress } from './progress.ts'
 import { type Run, runPlan } from './run-plan.ts'
 import { shrink } from './shrink.ts'
 import { planText, violationText } from './text.ts'
@@ -13,6 +16,8 @@ const help = `npm run simulate -- [options]
   --seeds N         how many seeds to run (200 by default)
   --minutes N       for how long to run seeds, or at most so long together with --seeds
   --seed N          runs one seed, or begins with it together with --seeds or --minutes
+  --steps N         steps of each plan (20 to 99 by default): more steps cost less each, and hide more from each other
+  --jobs N          processes that share the seeds (by default one for each processor)
   --plan FILE       runs a plan that an earlier failure wrote
   --trace           prints the whole trace
   --quick           stops at the first failure without shrinking its plan
@@ -24,6 +29,10 @@ const { values } = parseArgs({
     seeds: { type: 'string' },
     minutes: { type: 'string' },
     seed: { type: 'string' },
+    steps: { type: 'string' },
+    jobs: { type: 'string' },
+    /** Of a process that shares the seeds: it runs each so many-th one. */
+    every: { type: 'string', default: '1' },
     plan: { type: 'string' },
     trace: { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
@@ -35,7 +44,7 @@ const say = (text: string) => void process.stdout.write(`${text}\n`)
 if (values.help) say(help)
 else if (values.plan !== undefined) process.exitCode = await playOne(await readPlan(values.plan))
 else if (values.seed !== undefined && values.seeds === undefined && values.minutes === undefined)
-  process.exitCode = await playOne(planOf(Number(values.seed)))
+  process.exitCode = await playOne(planOf(Number(values.seed), stepsAsked()))
 else process.exitCode = await playMany()
 
 async function playOne(plan: Plan): Promise<number> {
@@ -50,27 +59,69 @@ async function playOne(plan: Plan): Promise<number> {
 async function playMany(): Promise<number> {
   // Random choices of the run come from the seed, and a new run takes new seeds.
   const first = values.seed === undefined ? Date.now() % 1_000_000_000 : Number(values.seed)
-  const deadline = values.minutes === undefined ? undefined : Date.now() + Number(values.minutes) * 60_000
-  const count = Number(values.seeds ?? (deadline === undefined ? 200 : Number.POSITIVE_INFINITY))
-  say(`the first seed is ${first}`)
+  const count = Number(values.seeds ?? (values.minutes === undefined ? 200 : Number.POSITIVE_INFINITY))
+  if (process.send !== undefined) return await playSome(first, count, figures => process.send?.(figures))
   const progress = new Progress(say)
-  let failed = 0
-  for (let n = 0; n < count && (deadline === undefined || Date.now() < deadline); n++) {
-    const plan = planOf(first + n)
+  say(`the first seed is ${first}`)
+  const jobs = values.quick ? 1 : Math.min(count, Number(values.jobs ?? availableParallelism()))
+  const add = (figures: Figures) => progress.add(figures)
+  const codes =
+    jobs === 1
+      ? [await playSome(first, count, add)]
+      : await Promise.all(
+          Array.from({ length: jobs }, (_, n) =>
+            shareOf({ first: first + n, count: Math.ceil((count - n) / jobs), jobs }, add),
+          ),
+        )
+  progress.end()
+  if (values.quick && progress.failed === 0) say(`not found in ${progress.runs} seeds`)
+  return Math.max(...codes)
+}
+
+/** Runs seeds in a process of its own. Resolves with its exit code. */
+function shareOf(
+  { first, count, jobs }: { readonly first: number; readonly count: number; readonly jobs: number },
+  add: (figures: Figures) => void,
+): Promise<number> {
+  const options = ['--seed', String(first), '--every', String(jobs)]
+  if (count !== Number.POSITIVE_INFINITY) options.push('--seeds', String(count))
+  if (values.minutes !== undefined) options.push('--minutes', values.minutes)
+  if (values.steps !== undefined) options.push('--steps', values.steps)
+  const child = fork(fileURLToPath(import.meta.url), options)
+  child.on('message', message => {
+    if (isFigures(message)) add(message)
+  })
+  return new Promise(resolve => child.once('exit', code => resolve(code ?? 1)))
+}
+
+/** Runs seeds one after another. Returns 1 if a judge complained. */
+async function playSome(first: number, count: number, add: (figures: Figures) => void): Promise<number> {
+  const deadline =
+    values.minutes === undefined
+      ? Number.POSITIVE_INFINITY
+      : performance.now() + Number(values.minutes) * 60_000
+  const meter = new CpuMeter()
+  let code = 0
+  for (let n = 0; n < count && performance.now() < deadline; n++) {
+    const plan = planOf(first + n * Number(values.every), stepsAsked())
     const run = await runPlan(plan, openWorld)
-    progress.add(run)
-    if (run.violations.length === 0) continue
+    const { operations, simulatedMs } = run
+    const failed = run.violations.length > 0
+    add({ operations, simulatedMs, cpuMs: meter.lap(), failed })
+    if (!failed) continue
+    code = 1
     if (values.quick) {
       const [one] = run.violations
       say(`found after ${n + 1} seeds (seed ${plan.seed}): ${one && violationText(one)}`)
-      return 1
+      return code
     }
-    failed++
     await report(plan, run)
   }
-  progress.end()
-  if (values.quick) say(`not found in ${progress.runs} seeds`)
-  return failed === 0 ? 0 : 1
+  return code
+}
+
+function stepsAsked(): number | undefined {
+  return values.steps === undefined ? undefined : Number(values.steps)
 }
 
 /** Prints the words of the judges, the smallest plan that they complain about, and its trace. */
