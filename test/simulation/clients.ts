@@ -53,7 +53,7 @@ export class Clients {
     const resource = resources[of]
     const call = {
       type: 'get',
-      ...this.#start({ client, server }, resource),
+      ...this.#start({ client, server }, resource, user),
       namespace,
       name,
       stale,

@@ -12,6 +12,10 @@ export interface History {
   /** Every change of an object, in the order of revisions. */
   readonly commits: readonly Commit[]
   readonly compactions: readonly { readonly at: number; readonly revision: number }[]
+  /** When the store was restored, and the first revision at which it can be read again. */
+  readonly restores: readonly { readonly at: number; readonly revision: number }[]
+  /** When servers were started. */
+  readonly starts: readonly { readonly at: number; readonly server: number }[]
   /** When the last fault had ended. Before it nothing has to succeed. */
   readonly healedAt: number
   /** When everything had to be done that was asked. */
@@ -134,6 +138,8 @@ export interface Commit {
   readonly name: string
   /** As clients see it at the hub; undefined for a deletion. */
   readonly object: Fields | undefined
+  /** True for what a restore put or deleted. It deletes everything before it puts what the backup had. */
+  readonly isRestored?: boolean
 }
 
 export interface Violation {

@@ -11,8 +11,9 @@ const registry = 'apiserver/src/registry'
 const cache = 'apiserver/src/cache'
 const watch = 'apiserver/src/watch'
 const sdk = 'controller-runtime/src'
+const world = 'test/simulation/world'
 
-/** Faults that the simulation has to find, see `npm run simulate -- --mutations`. */
+/** Faults that the simulation has to find, in the product or in what stands for a part of it, see `npm run simulate -- --mutations`. */
 export const mutations: readonly Mutation[] = [
   {
     name: 'a write does not compare the revision',
@@ -265,6 +266,12 @@ export const mutations: readonly Mutation[] = [
     file: 'apiserver/src/security/rbac/rbac-authorizer.ts',
     from: 'if (this.grantOf(user, verb, target) === undefined) throw',
     to: 'if (this.grantOf(user, verb, target) === undefined && !this.#isReady) throw',
+  },
+  {
+    name: 'a server goes on with a store that was restored',
+    file: `${world}/store-link.ts`,
+    from: 'return this.#core.life !== this.life',
+    to: 'return false',
   },
   {
     name: 'a server empties a later namespace of the same name',

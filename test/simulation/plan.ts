@@ -2,6 +2,7 @@ import { Random } from '../soak/random.ts'
 import type { Fields } from '../support/json.ts'
 import type { Selection } from './history.ts'
 import { type ResourceName, reader } from './kinds.ts'
+import { restoreOf } from './restore-steps.ts'
 import { storyOf } from './stories.ts'
 import type { Fault } from './world/fault.ts'
 
@@ -18,7 +19,7 @@ export type Step =
   | FaultStep
   | { readonly at: number; readonly client: number; readonly server: number; readonly action: Action }
 
-interface FaultStep {
+export interface FaultStep {
   readonly at: number
   readonly fault: Fault
 }
@@ -103,6 +104,8 @@ export function planOf(seed: number, given?: number): Plan {
   const controllers = random.chance(0.5) ? 2 : 1
   const lengthMs = random.pick([2_000, 10_000, 40_000, 100_000])
   const faults = random.chance(0.1) ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
+  const operations = random.fork()
+  if (operations.chance(0.08)) faults.push(...restoreOf(operations, { servers, lengthMs }))
   const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
   const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count })
   const story = random.chance(0.4) ? storyOf(random.fork(), { servers, clients }) : []
@@ -110,7 +113,7 @@ export function planOf(seed: number, given?: number): Plan {
   return { seed, servers, controllers, steps }
 }
 
-interface Extent {
+export interface Extent {
   readonly servers: number
   readonly lengthMs: number
 }

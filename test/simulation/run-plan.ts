@@ -45,6 +45,7 @@ export async function runPlan(
   const clients = new Clients(world, log, servers)
   const found: Violation[] = []
   const compactions: { at: number; revision: number }[] = []
+  const restores: { at: number; revision: number }[] = []
   const say = (message: string) => found.push({ judge: 'convergence', at: world.now(), message })
   const catching = (work: Promise<void>) => {
     work.catch((error: unknown) =>
@@ -90,6 +91,8 @@ export async function runPlan(
       watches: log.watches,
       commits: storedCommits(world.store, Object.values(resources)),
       compactions,
+      restores,
+      starts: world.starts,
       healedAt,
       endedAt: world.now(),
     }
@@ -109,7 +112,11 @@ export async function runPlan(
     const { fault } = step
     if (fault.type === 'compact')
       compactions.push({ at: world.now(), revision: world.store.revision - fault.keep })
+    const { life } = world.store
     world.inject(fault)
+    if (world.store.life === life) return
+    // All earlier versions count as compacted.
+    for (const list of [restores, compactions]) list.push({ at: world.now(), revision: world.store.revision })
   }
 }
 

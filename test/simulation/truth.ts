@@ -86,8 +86,9 @@ export class Truth {
 }
 
 /** The highest version that an acknowledged write or a fresh read had, rising with the time of its response. */
-function knownOf({ calls }: History): { at: number; revision: number }[] {
-  const known: { at: number; revision: number }[] = []
+function knownOf({ calls, restores }: History): { at: number; revision: number }[] {
+  // Nobody gets an earlier state after a restore.
+  const known: { at: number; revision: number }[] = [...restores]
   for (const { outcome } of calls) {
     if (outcome.type !== 'responded' || outcome.status >= 300) continue
     const { body } = outcome

@@ -1,6 +1,7 @@
 import { type History, titleOf, type Violation } from '../history.ts'
 import { bindings, reader, roles } from '../kinds.ts'
 import { Truth } from '../truth.ts'
+import { overrun } from './restores.ts'
 
 const judge = 'access'
 
@@ -19,24 +20,30 @@ export function judgeAccess(history: History): Violation[] {
   const wasGranted = (from: number, to: number) => grants.some(each => each.from <= to && each.to >= from)
   const wasAlwaysGranted = (from: number, to: number) =>
     grants.some(each => each.from <= from && each.to >= to)
+  /** From when roles may count. A server that ran during a restore knows those from before it. */
+  const since = (server: number, time: { readonly from: number; readonly to: number }) =>
+    Math.min(time.from, overrun(history, { server, ...time })?.at ?? time.from) - behindMs
   const found: Violation[] = []
-  for (const { id, type, at, user, outcome } of history.calls) {
+  for (const { id, type, at, user, server, outcome } of history.calls) {
     if (outcome.type !== 'responded') continue
+    const time = { from: at, to: outcome.at }
     const say = (message: string) =>
       found.push({ judge, at: outcome.at, message: `call ${id} (${type}) ${message}` })
     if (user === undefined) {
       if (outcome.status === 401) say('was refused with 401 without a token')
-    } else if (outcome.status < 300 && !wasGranted(at - behindMs, outcome.at))
+    } else if (outcome.status < 300 && !wasGranted(since(server, time), outcome.at))
       say(`of ${user} was allowed, although no role allowed it`)
     else if (
       outcome.status === 401 ||
-      (outcome.status === 403 && wasAlwaysGranted(at - behindMs, outcome.at))
+      (outcome.status === 403 && wasAlwaysGranted(since(server, time), outcome.at))
     )
       say(`of ${user} was refused with ${outcome.status}, although a role allowed it`)
   }
-  for (const { id, user, messages } of history.watches) {
+  for (const { id, user, server, messages } of history.watches) {
     if (user === undefined) continue
-    const wrong = messages.find(({ at, type }) => type !== 'ERROR' && !wasGranted(at - behindMs, at))
+    const wrong = messages.find(
+      ({ at, type }) => type !== 'ERROR' && !wasGranted(since(server, { from: at, to: at }), at),
+    )
     if (wrong !== undefined)
       found.push({
         judge,

@@ -7,6 +7,7 @@ import { judgeAccess } from './access.ts'
 import { judgeConvergence } from './convergence.ts'
 import { judgeLife } from './life.ts'
 import { judgeReads } from './reads.ts'
+import { judgeRestores } from './restores.ts'
 import { judgeUniqueValues } from './values.ts'
 import { judgeWatches } from './watches.ts'
 import { judgeWrites } from './writes.ts'
@@ -18,6 +19,7 @@ const judges: readonly Judge[] = [
   judgeWatches,
   judgeLife,
   judgeAccess,
+  judgeRestores,
   judgeConvergence,
 ]
 

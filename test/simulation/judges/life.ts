@@ -15,8 +15,9 @@ export function judgeLife(history: History): Violation[] {
   const found: Violation[] = []
   for (const commit of truth.commits) {
     const before = truth.before(commit)
-    // Built-in kinds are kept by rules of their own.
-    if (before?.object === undefined || !commit.resource.startsWith('sim.example.com/')) continue
+    // Built-in kinds are kept by rules of their own, and a restore by none of them.
+    if (commit.isRestored || before?.object === undefined || !commit.resource.startsWith('sim.example.com/'))
+      continue
     const texts = commit.object === undefined ? judgeEnd(commit, before, history) : judgeStep(commit, before)
     if (isDeletion(commit, before)) texts.push(...judgeDeletion(commit, before, truth, history))
     for (const text of texts)
@@ -120,7 +121,9 @@ function isOrphanOf(
   calls: History['calls'],
 ): boolean {
   const ofOwner = truth.commits.filter(each => metadataOf(each.object).uid === uid)
-  const begun = ofOwner.find(each => metadataOf(each.object).deletionTimestamp !== undefined)
+  // A restore may bring back what was being deleted.
+  const begun =
+    ofOwner[ofOwner.findLastIndex(each => metadataOf(each.object).deletionTimestamp === undefined) + 1]
   const last = ofOwner.at(-1)
   const end = last && truth.after(last)
   if (begun === undefined || end === undefined || !finalizersOf(last?.object).includes('orphan')) return false

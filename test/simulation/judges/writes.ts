@@ -163,7 +163,7 @@ function judgeMarks(writes: readonly Write[], truth: Truth): Violation[] {
   const found: Violation[] = []
   for (const commit of truth.commits) {
     const mark = markOf(commit.object)
-    if (mark === undefined || mark === markOf(truth.before(commit)?.object)) continue
+    if (mark === undefined || commit.isRestored || mark === markOf(truth.before(commit)?.object)) continue
     const write = byMark.get(mark)
     const what = `${commit.name} has at ${commit.revision} the mark ${mark}`
     const say = (message: string) => found.push({ judge, at: commit.at, message: `${what} ${message}` })

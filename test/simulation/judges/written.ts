@@ -48,6 +48,11 @@ export function objectAt(revision: number, name: string, content: Content = {}):
   }
 }
 
+/** A change of a restore. */
+export function restored(...args: Parameters<typeof commit>): Commit {
+  return { ...commit(...args), isRestored: true }
+}
+
 /** A change at the time that is ten times its revision. */
 export function commit(revision: number, name: string, content: Content | 'deleted' = {}): Commit {
   const isPart = name.startsWith('p')
@@ -129,5 +134,6 @@ export function bookmark(at: number, revision: number, isFirst = false): Message
 }
 
 export function history(parts: Partial<History>): History {
-  return { calls: [], watches: [], commits: [], compactions: [], healedAt: 10_000, endedAt: 10_000, ...parts }
+  const nothing = { calls: [], watches: [], commits: [], compactions: [], restores: [], starts: [] }
+  return { ...nothing, healedAt: 10_000, endedAt: 10_000, ...parts }
 }

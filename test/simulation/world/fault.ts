@@ -41,5 +41,7 @@ export type Fault =
   | { readonly type: 'compact'; readonly keep: number }
   /** The store refuses puts. */
   | { readonly type: 'full'; readonly forMs: number }
-  /** The store becomes what it was at a backup (default: the first), with another identity. */
+  /** Backs up the store. */
+  | { readonly type: 'backUp' }
+  /** The store becomes what it was at a backup (default: the last), with another identity. Without a backup it does nothing. */
   | { readonly type: 'restore'; readonly backup?: number }

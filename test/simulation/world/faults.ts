@@ -90,8 +90,11 @@ export class Faults {
       case 'full':
         this.#service.fill(fault.forMs)
         return
+      case 'backUp':
+        this.#core.backUp()
+        return
       case 'restore':
-        this.#restore(fault.backup ?? 0)
+        this.#restore(fault.backup)
         return
     }
   }
@@ -113,8 +116,8 @@ export class Faults {
     }
   }
 
-  #restore(backup: number): void {
-    this.#core.restore(backup)
+  #restore(backup: number | undefined): void {
+    if (!this.#core.restore(backup)) return
     for (const link of this.#service.links) link.replaced()
   }
 

@@ -154,6 +154,10 @@ class SimulatedWorld implements World {
     return { events: this.#scheduler.events, requests: this.#requests, commits: this.#core.revision }
   }
 
+  get starts(): World['starts'] {
+    return this.#servers.flatMap(({ starts }, server) => starts.map(at => ({ at, server })))
+  }
+
   trace(line: string): void {
     this.#trace.add(`${this.now().toFixed(3)} ${line}`)
   }

@@ -29,7 +29,7 @@ export class ServerProcess implements WorldProcess {
   readonly #random: SeededRandom
   readonly #log: Logger
   #running: Incarnation | undefined
-  #starts = 0
+  readonly #startedAt: number[] = []
   #tokens: readonly WorldToken[] = []
 
   constructor(parts: {
@@ -70,6 +70,11 @@ export class ServerProcess implements WorldProcess {
     return position !== undefined && position >= revision
   }
 
+  /** When it was started. */
+  get starts(): readonly number[] {
+    return this.#startedAt
+  }
+
   /** True if the store was replaced since its start, so that it refuses all requests. */
   get isOfEarlierStore(): boolean {
     return this.#running !== undefined && this.#running.link.life !== this.#core.life
@@ -85,7 +90,7 @@ export class ServerProcess implements WorldProcess {
       random: this.#random,
       node,
     })
-    const identity = `${this.name}_${++this.#starts}`
+    const identity = `${this.name}_${this.#startedAt.push(this.#scheduler.now)}`
     const running: Incarnation = { node, link, server: undefined, access: undefined }
     this.#running = running
     this.#scheduler.schedule(node, 0, () => {

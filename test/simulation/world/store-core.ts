@@ -10,7 +10,7 @@ import {
   type Transaction,
   type TransactionResult,
 } from '../../../apiserver/src/storage/index.ts'
-import type { Commit, StoreTruth } from './world.ts'
+import { type Commit, restorer, type StoreTruth } from './world.ts'
 
 /** A change with what was before it, to undo it. */
 export interface RecordedChange extends Omit<Change, 'failure'> {
@@ -217,30 +217,51 @@ export class StoreCore implements StoreTruth {
     return this.#backups.push({ state: new Map(this.#state) }) - 1
   }
 
-  /** Replaces the content. The new revisions are above all earlier ones, which count as compacted. */
-  restore(backup: number): void {
+  /**
+   * Replaces the content, as the product's own restore does it: everything is deleted, and what the backup has is put with
+   * new revisions, in the order of the old ones. They are above all earlier ones, which count as compacted. Returns false
+   * without a backup.
+   */
+  restore(backup = this.#backups.length - 1): boolean {
     const found = this.#backups[backup]
-    if (found === undefined) throw new RangeError(`there is no backup ${backup}`)
+    if (found === undefined) return false
     this.#life++
-    this.#state = new Map()
-    this.#log = []
-    // Every version is new, in the order of the old ones, as after the product's own restore.
-    const revisions = new Map<number, Revision>([[zeroRevision, zeroRevision]])
+    const deletion = toRevision(this.#revision + coreDefaults.restoreBump)
+    this.#record(
+      deletion,
+      [...this.#keys].map(key => ({ key, value: undefined, createRevision: zeroRevision })),
+    )
     const all = [...found.state.values()]
-    for (const each of all.flatMap(pair => [pair.createRevision, pair.modRevision]).sort((a, b) => a - b))
-      if (!revisions.has(each))
-        revisions.set(each, toRevision(this.#revision + coreDefaults.restoreBump + revisions.size))
-    const moved = (revision: Revision) => revisions.get(revision) ?? zeroRevision
-    for (const pair of all)
-      this.#state.set(pair.key, {
-        ...pair,
-        modRevision: moved(pair.modRevision),
-        createRevision: moved(pair.createRevision),
-      })
-    this.#revision = toRevision(this.#revision + coreDefaults.restoreBump + revisions.size)
-    this.#base = new Map(this.#state)
-    this.#keys = [...this.#state.keys()].sort(byBytes)
+    const old = new Set(all.flatMap(({ createRevision, modRevision }) => [createRevision, modRevision]))
+    const moved = new Map<Revision, Revision>()
+    for (const each of [...old].sort((a, b) => a - b)) moved.set(each, toRevision(deletion + 1 + moved.size))
+    const movedOf = (revision: Revision) => moved.get(revision) ?? zeroRevision
+    for (const [each, revision] of moved) {
+      const pairs = all.filter(({ modRevision }) => modRevision === each)
+      this.#record(
+        revision,
+        pairs.map(({ key, value, createRevision }) => ({
+          key,
+          value,
+          createRevision: movedOf(createRevision),
+        })),
+      )
+    }
+    this.#revision = toRevision(deletion + moved.size)
     this.#compacted = this.#revision
+    return true
+  }
+
+  /** Makes changes of a restore, which belong to the history that judges see. */
+  #record(revision: Revision, changes: readonly Pick<Change, 'key' | 'value' | 'createRevision'>[]): void {
+    if (changes.length === 0) return
+    const recorded = changes.map(({ key, value, createRevision }) => {
+      const previousPair = this.#state.get(key)
+      if (value === undefined) this.#remove(key)
+      else this.#put({ key, value, modRevision: revision, createRevision })
+      return { key, revision, value, createRevision, previous: previousPair?.value, previousPair }
+    })
+    this.#log.push({ revision, atMs: this.#now(), by: restorer, changes: recorded })
   }
 
   #stateAt(revision: number): State {

@@ -135,7 +135,7 @@ export class StoreLink implements Storage {
     signal.addEventListener('abort', onWake)
     try {
       for (let delivered = after; !signal.aborted && !this.#isClosed; ) {
-        if (this.#core.life !== this.life) throw wrongStore()
+        if (this.#isReplaced) throw wrongStore()
         // Also of a watch that has nothing to deliver: callers learn from it what the store still has.
         if (delivered < this.#core.compacted) this.#core.commitsAfter(delivered, delivered)
         if (until !== undefined && delivered >= until) return
@@ -163,6 +163,11 @@ export class StoreLink implements Storage {
     this.#service.detach(this)
     for (const fail of this.#failing) fail(new StoreUnavailableError('the store is closed'))
     this.#wake()
+  }
+
+  /** What the adapter of etcd finds out from its base, its fence, and the tip of the log. */
+  get #isReplaced(): boolean {
+    return this.#core.life !== this.life
   }
 
   #wake(): void {
@@ -239,7 +244,7 @@ export class StoreLink implements Storage {
 
   /** Applies a call now; the response is for later. */
   #resultOf<T>(apply: () => T): (call: Call<T>) => void {
-    if (this.#core.life !== this.life) return call => call.reject(wrongStore())
+    if (this.#isReplaced) return call => call.reject(wrongStore())
     try {
       const value = apply()
       return call => call.resolve(value)

@@ -59,6 +59,8 @@ export interface World extends AsyncDisposable {
   settle(maxMs: number): Promise<boolean>
   /** The truth, for judges. */
   readonly store: StoreTruth
+  /** When servers were started. */
+  readonly starts: readonly { readonly at: number; readonly server: number }[]
   /** Returns true if the server runs, has started and is not paused. */
   isReady(server: number): boolean
   /** The models that a server serves from its next start on. */
@@ -126,6 +128,9 @@ export interface WorldToken {
 /** The longest time, in milliseconds, until a server that runs notices other tokens. */
 export const tokensMs = 1_000
 
+/** Who commits what a restore puts and deletes. */
+export const restorer = 'restore'
+
 export interface StoredValue {
   readonly value: Buffer
   readonly modRevision: number
@@ -137,7 +142,7 @@ export interface Commit {
   readonly revision: number
   /** Simulated time. */
   readonly atMs: number
-  /** The node that sent it, such as `server-0`. */
+  /** The node that sent it, such as `server-0`, or `restorer`. */
   readonly by: string
   readonly changes: readonly { readonly key: string; readonly value: Buffer | undefined }[]
 }
@@ -146,9 +151,9 @@ export interface Commit {
 export interface StoreTruth {
   /** The last revision. */
   readonly revision: number
-  /** All commits since the world began, or since the last restore, in order. */
+  /** All commits since the world began, in order. A restore deletes everything and puts what the backup had. */
   readonly commits: readonly Commit[]
-  /** Counts the restores. Revisions of different lives are unrelated beyond the backup's revision. */
+  /** Counts the restores. */
   readonly life: number
   /** The state after a revision. */
   at(revision: number): ReadonlyMap<string, StoredValue>
