@@ -3,9 +3,11 @@ import { orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import type { Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/index.ts'
 import {
+  type CodeLoader,
   PluginActor,
   type PluginEnvironment,
   PluginRunner,
+  type PluginSource,
   PluginSpecs,
   PluginStatuses,
   Plugins,
@@ -43,11 +45,16 @@ export function startOwnKinds(
 }
 
 interface ServerPluginsParts {
-  readonly options: ServerOptions
+  readonly options: Pick<
+    ServerOptions,
+    'reservedDomain' | 'pluginSettings' | 'grantPlugins' | 'authentication'
+  >
   readonly rooms: ServerRooms
   readonly own: OwnKinds
   readonly metrics: Metrics
   readonly manager: Manager | undefined
+  /** Default: a loader of the source's files. */
+  readonly loaderOf?: (source: PluginSource) => CodeLoader
   readonly log: Logger
   /** Aborted when the server stops. */
   readonly signal: AbortSignal
@@ -58,7 +65,7 @@ export function assemblePlugins(parts: ServerPluginsParts): {
   readonly plugins: Plugins
   readonly specs: PluginSpecs
 } {
-  const { options, rooms, own, metrics, manager, log, signal } = parts
+  const { options, rooms, own, metrics, manager, loaderOf, log, signal } = parts
   const { reservedDomain, pluginSettings } = options
   const {
     storage,
@@ -103,6 +110,7 @@ export function assemblePlugins(parts: ServerPluginsParts): {
   }
   const plugins: Plugins = new Plugins({
     create: (loader, loaded) => new PluginRunner(loader, loaded, environment),
+    loaderOf,
     specs,
     statuses,
     settings: pluginSettings,

@@ -1,7 +1,7 @@
 import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
 import type { HostedPlugin } from '@setpoint/controller-runtime/internal'
 import type { LoadedPlugin } from './load-plugin.ts'
-import type { PluginLoader } from './plugin-source.ts'
+import type { CodeLoader } from './plugin-source.ts'
 import type { PluginSpec, PluginSpecs } from './plugin-specs.ts'
 import type { PluginLifecycle, ReloadOutcome } from './plugins.ts'
 import { type PluginSettings, redactedMessageOf, setUp } from './set-up.ts'
@@ -18,7 +18,7 @@ interface ControllersEnvironment {
 /** The controllers of one plugin in a process without models, routes and YAML. Its faults go to the log. */
 export class ControllersRunner implements PluginLifecycle {
   readonly name: string
-  readonly #loader: PluginLoader
+  readonly #loader: CodeLoader
   readonly #environment: ControllersEnvironment
   #loaded: LoadedPlugin
   #hosted: HostedPlugin | undefined
@@ -27,7 +27,7 @@ export class ControllersRunner implements PluginLifecycle {
   #transitions: Promise<unknown> = Promise.resolve()
   #stopped = false
 
-  constructor(loader: PluginLoader, loaded: LoadedPlugin, environment: ControllersEnvironment) {
+  constructor(loader: CodeLoader, loaded: LoadedPlugin, environment: ControllersEnvironment) {
     this.name = loaded.plugin.name
     this.#loader = loader
     this.#loaded = loaded

@@ -7,7 +7,7 @@ import type { PluginPhase } from './plugin-kind.ts'
 import { PluginKinds } from './plugin-kinds.ts'
 import { PluginReport } from './plugin-report.ts'
 import { PluginRun } from './plugin-run.ts'
-import type { PluginLoader } from './plugin-source.ts'
+import type { CodeLoader } from './plugin-source.ts'
 import type { PluginSpec } from './plugin-specs.ts'
 import type { PluginLifecycle, ReloadOutcome } from './plugins.ts'
 import { PluginStartError, redactedMessageOf } from './set-up.ts'
@@ -28,7 +28,7 @@ const disabled = 'spec.enabled is false'
  */
 export class PluginRunner implements PluginLifecycle {
   readonly name: string
-  readonly #loader: PluginLoader
+  readonly #loader: CodeLoader
   readonly #environment: PluginEnvironment
   readonly #log: Logger
   readonly #report: PluginReport
@@ -45,7 +45,7 @@ export class PluginRunner implements PluginLifecycle {
   #hasSettled = false
   #stopped = false
 
-  constructor(loader: PluginLoader, loaded: LoadedPlugin, environment: PluginEnvironment) {
+  constructor(loader: CodeLoader, loaded: LoadedPlugin, environment: PluginEnvironment) {
     const { name } = loaded.plugin
     this.name = name
     this.#loader = loader

@@ -37,11 +37,18 @@ export function provisionalName({ kind, path, label }: PluginSource): string {
   return objectNameOf(kind === 'package' ? label.slice('npm:'.length) : path.replace(/\.tgz$/, ''))
 }
 
+/** Loads the plugin of one source, each time with its present code. */
+export interface CodeLoader {
+  readonly source: PluginSource
+  /** @throws PluginLoadError that names the source */
+  load(): Promise<LoadedPlugin>
+}
+
 /**
- * Loads the plugin of one source, each time with its present code. Node never unloads a module, so every load after the
+ * Loads the plugin of one source from its files. Node never unloads a module, so every load after the
  * first one leaks the modules of the one before: as much memory as they hold.
  */
-export class PluginLoader {
+export class PluginLoader implements CodeLoader {
   readonly source: PluginSource
   readonly #log: Logger
   #generation = 0
@@ -51,7 +58,6 @@ export class PluginLoader {
     this.#log = log
   }
 
-  /** @throws PluginLoadError that names the source */
   async load(): Promise<LoadedPlugin> {
     const { label } = this.source
     const generation = this.#generation++

@@ -4,7 +4,7 @@ import type { LoadedPlugin } from './load-plugin.ts'
 import { loadPlugins } from './load-plugins.ts'
 import { PluginLoadError } from './plugin-package.ts'
 import { type SettingsSources, straySettings } from './plugin-settings.ts'
-import { PluginLoader, type PluginSource, provisionalName } from './plugin-source.ts'
+import { type CodeLoader, PluginLoader, type PluginSource, provisionalName } from './plugin-source.ts'
 import type { PluginSpec, PluginSpecs } from './plugin-specs.ts'
 import type { PluginStatuses } from './plugin-status.ts'
 
@@ -30,7 +30,9 @@ export interface PluginLifecycle extends PluginProgress {
 }
 
 interface PluginsOptions {
-  readonly create: (loader: PluginLoader, loaded: LoadedPlugin) => PluginLifecycle
+  readonly create: (loader: CodeLoader, loaded: LoadedPlugin) => PluginLifecycle
+  /** Default: a loader of the source's files. */
+  readonly loaderOf?: ((source: PluginSource) => CodeLoader) | undefined
   readonly specs: Pick<PluginSpecs, 'get' | 'current' | 'reasonOf' | 'observe' | 'unmarked'>
   /** Gets the sources that cannot be loaded; absent where another process writes the statuses. */
   readonly statuses?: PluginStatuses
@@ -40,7 +42,7 @@ interface PluginsOptions {
 
 /** One source and its plugin. */
 interface Slot {
-  readonly loader: PluginLoader
+  readonly loader: CodeLoader
   /** Undefined until the code has been loaded. */
   runner: PluginLifecycle | undefined
   /** Why the code cannot be loaded; undefined until it was tried, and when it has been loaded. */
@@ -90,11 +92,11 @@ export class Plugins {
    * are registered; `starting` resolves when they have started, failed or been found disabled.
    */
   async start(sources: readonly PluginSource[]): Promise<{ starting: Promise<void> }> {
-    const { log, statuses, specs } = this.#options
+    const { log, statuses, specs, loaderOf = source => new PluginLoader(source, log) } = this.#options
     const slots = new Map<string, Slot>()
     for (const source of sources) {
       if (slots.has(source.label)) continue
-      const slot = { loader: new PluginLoader(source, log), runner: undefined, failed: undefined }
+      const slot = { loader: loaderOf(source), runner: undefined, failed: undefined }
       slots.set(source.label, slot)
       this.#slots.push(slot)
     }
