@@ -40,7 +40,7 @@ export async function runPlan(
   { keepTrace = false }: { readonly keepTrace?: boolean } = {},
 ): Promise<Run> {
   const { seed, servers, controllers, steps } = plan
-  const world = await openWorld({ seed, servers, controllers, models, keepTrace })
+  const world = await openWorld({ seed, servers, controllers, releases: [() => models], keepTrace })
   const log = new CallLog()
   const clients = new Clients(world, log, servers)
   const found: Violation[] = []

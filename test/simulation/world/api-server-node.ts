@@ -1,25 +1,12 @@
 import { setMaxListeners } from 'node:events'
-import {
-  Collector,
-  createManager,
-  type Logger,
-  type Manager,
-  type Model,
-  type Plugin,
-} from '@setpoint/controller-runtime'
-import { EventKeeper, orphanRecordModel, setupPlugin } from '@setpoint/controller-runtime/internal'
+import { Collector, createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
+import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck } from '../../../apiserver/src/cache/index.ts'
+import { assemblePlugins, startOwnKinds } from '../../../apiserver/src/cli/server-plugins.ts'
 import { ApiServer, Health } from '../../../apiserver/src/http/index.ts'
 import { Metrics } from '../../../apiserver/src/metrics/index.ts'
-import { ServedModel } from '../../../apiserver/src/model/index.ts'
-import { AdmitReads, PluginActor, ServedKinds, serverActor } from '../../../apiserver/src/plugins/index.ts'
-import {
-  assembleRooms,
-  keepRoles,
-  type ServerRooms,
-  startBuiltInKinds,
-  startKind,
-} from '../../../apiserver/src/rooms.ts'
+import { type PluginSource, type Plugins, ServedKinds } from '../../../apiserver/src/plugins/index.ts'
+import { assembleRooms, type ServerRooms } from '../../../apiserver/src/rooms.ts'
 import { type Access, NamedOrigins } from '../../../apiserver/src/security/index.ts'
 import {
   compactRegularly,
@@ -30,21 +17,19 @@ import {
 } from '../../../apiserver/src/storage/index.ts'
 import { WatchConnections } from '../../../apiserver/src/watch/index.ts'
 import type { WorldSocket } from './socket.ts'
+import type { WorldPlugin } from './world-plugin.ts'
 
 export const nodeDefaults = Object.freeze({
   reservedDomain: 'setpoint.dev',
   version: '0.0.0-simulation',
-  /** Milliseconds that loading the modules of plugins takes, while the server responds. */
-  loadMs: 20,
   /** Fewer renewals than by default, which would be most of the work of a quiet world. */
   election: { lease: 'controllers', retryPeriodMs: 4_000 },
 })
 
 /** What a server of the world serves and runs. */
 export interface ServedContent {
-  readonly models: readonly Model[]
-  readonly plugins: readonly Plugin[]
-  /** Whether the server with the lease also runs the collector and the controllers of plugins. */
+  readonly plugins: readonly WorldPlugin[]
+  /** Whether the server with the lease also runs the collector. */
   readonly runsControllers: boolean
 }
 
@@ -55,6 +40,7 @@ export class ApiServerNode {
   readonly #manager: Manager | undefined
   readonly #health: Health
   readonly #stopping = new AbortController()
+  readonly #plugins: Plugins
   #hasStarted = false
 
   constructor(parts: {
@@ -67,34 +53,42 @@ export class ApiServerNode {
     const { content, identity, access, log } = parts
     const storage = new FormatChecked(parts.storage, nodeDefaults.version)
     const { reservedDomain } = nodeDefaults
-    const rooms = assembleRooms({
-      storage,
-      reservedDomain,
-      basePath: '',
-      log,
-      isStarting: () => !this.#hasStarted,
-    })
+    const isStarting = () => this.#plugins.isStarting
+    const rooms = assembleRooms({ storage, reservedDomain, basePath: '', log, isStarting })
     this.rooms = rooms
     setMaxListeners(0, this.#stopping.signal)
-    if (content.runsControllers) this.#manager = this.#controllers(identity, log)
+    if (content.runsControllers) this.#manager = this.#controllers(identity, isStarting, log)
     this.#health = new Health({
       storage,
       follower: rooms.follower,
-      plugins: () => [],
+      plugins: () => this.#plugins.progress,
       manager: this.#manager,
     })
-    this.#front = frontOf(rooms, { access, health: this.#health, log, isStarting: () => !this.#hasStarted })
+    const { models, follower, hub } = rooms
+    const metrics = new Metrics({ models, follower, hub })
+    this.#front = frontOf(rooms, { access, health: this.#health, metrics, log, isStarting })
     // Node takes it from the real clock.
     this.#front.server.prependListener('request', (_, response) => {
       response.sendDate = false
     })
-    rooms.follower.start()
+    follower.start()
     const { signal } = this.#stopping
     const space = new SpaceWatch({ storage, fullness: new Fullness(log), log })
     void compactRegularly({ storage, space, log, signal })
     void space.run(signal)
-    void new ConsistencyCheck({ storage, follower: rooms.follower, log }).run(signal)
-    void this.#start(content, log)
+    void new ConsistencyCheck({ storage, follower, log }).run(signal)
+    const own = startOwnKinds(rooms, reservedDomain, { log, signal })
+    this.#plugins = assemblePlugins({
+      options: {
+        reservedDomain,
+        pluginSettings: { env: {}, config: {} },
+        grantPlugins: true,
+        authentication: undefined,
+      },
+      ...{ rooms, own, metrics, manager: this.#manager, log, signal },
+      loaderOf: source => loaderOf(content.plugins, source),
+    }).plugins
+    void this.#start(content, own.ready)
   }
 
   get hasStarted(): boolean {
@@ -106,37 +100,29 @@ export class ApiServerNode {
   }
 
   /** As the program's role `all` has them. */
-  #controllers(identity: string, log: Logger): Manager {
+  #controllers(identity: string, isStarting: () => boolean, log: Logger): Manager {
     const { models, transport } = this.rooms
     const manager = createManager({ transport, log, leaderElection: { ...nodeDefaults.election, identity } })
     const { reservedDomain } = nodeDefaults
-    manager.add(new Collector({ kinds: new ServedKinds(models, () => !this.#hasStarted), reservedDomain }))
+    manager.add(new Collector({ kinds: new ServedKinds(models, isStarting), reservedDomain }))
     manager.add(new EventKeeper())
     return manager
   }
 
-  async #start({ models, plugins }: Pick<ServedContent, 'models' | 'plugins'>, log: Logger): Promise<void> {
-    const { rooms } = this
-    const starting = { log, signal: this.#stopping.signal }
-    const roles = keepRoles(rooms, starting)
-    const served = servedModels(rooms, { models, plugins })
-    for (const each of rooms.builtIn.all) rooms.models.add(each)
-    const startPlugins = async () => {
-      await new Promise(resolve => setTimeout(resolve, nodeDefaults.loadMs))
-      for (const each of served) rooms.models.add(each)
-      for (const plugin of plugins)
-        await setupPlugin(plugin, {
-          transport: rooms.transport.for(actorOf(rooms, plugin)),
-          hostTransport: rooms.transport,
-          log,
-          manager: this.#manager,
-        })
-      await Promise.all(served.map(each => startKind(rooms, each, starting)))
-    }
-    await Promise.all([startBuiltInKinds(rooms, starting).then(() => roles.start()), startPlugins()])
+  /** As the program does. */
+  async #start({ plugins }: ServedContent, ownKinds: Promise<void>): Promise<void> {
+    const loading = this.#plugins.start(plugins.map(({ source }) => source))
+    await Promise.all([
+      Promise.all([ownKinds, loading]).then(() => this.#health.started()),
+      ownKinds.then(() => this.#manager?.start()),
+      loading.then(({ starting }) => starting),
+    ])
     this.#hasStarted = true
-    this.#health.started()
-    this.#manager?.start()
+  }
+
+  /** Loads the present release of a plugin. Resolves when it serves, or the release before goes on. */
+  async reload(plugin: WorldPlugin): Promise<void> {
+    plugin.settle(await this.#plugins.reload(plugin.source.label))
   }
 
   /** Frees what would outlive the process: Node's checks of its HTTP server. To be called once the node is dead. */
@@ -145,38 +131,22 @@ export class ApiServerNode {
   }
 }
 
-function servedModels(
-  rooms: ServerRooms,
-  { models, plugins }: Pick<ServedContent, 'models' | 'plugins'>,
-): ServedModel[] {
-  const { follower } = rooms
-  const readsOf = (actor: PluginActor | typeof serverActor) => ({
-    listerOf: () => new AdmitReads({ models: rooms.models, follower, actor }),
-  })
-  return [
-    ...models.map(model => new ServedModel(model, undefined, readsOf(serverActor))),
-    ...plugins.flatMap(plugin =>
-      plugin.models.map(model => new ServedModel(model, plugin.name, readsOf(actorOf(rooms, plugin)))),
-    ),
-    ServedModel.builtIn(orphanRecordModel(nodeDefaults.reservedDomain)),
-  ]
-}
-
-function actorOf({ authorizer, callers }: ServerRooms, { name }: Plugin): PluginActor {
-  return new PluginActor(name, { authorizer, callers, isOpen: true })
+function loaderOf(plugins: readonly WorldPlugin[], { label }: PluginSource): WorldPlugin {
+  const found = plugins.find(({ source }) => source.label === label)
+  if (found === undefined) throw new Error(`there is no plugin at ${label}`)
+  return found
 }
 
 function frontOf(
   rooms: ServerRooms,
-  given: { access: Access; health: Health; log: Logger; isStarting: () => boolean },
+  given: { access: Access; health: Health; metrics: Metrics; log: Logger; isStarting: () => boolean },
 ): ApiServer {
-  const { models, api, hub, routes, queues, follower, authorizer } = rooms
+  const { models, api, hub, routes, queues, authorizer } = rooms
   return new ApiServer({
     ...{ models, api, routes, hub, authorizer, queues },
     ...given,
     watchConnections: new WatchConnections(),
     origins: new NamedOrigins([], { isSecure: false }),
-    metrics: new Metrics({ models, follower, hub }),
     basePath: '',
   })
 }

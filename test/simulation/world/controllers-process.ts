@@ -6,10 +6,9 @@ import {
   HttpTransport,
   type Logger,
   type Manager,
-  type Plugin,
   systemClock,
 } from '@setpoint/controller-runtime'
-import { EventKeeper, setupPlugin } from '@setpoint/controller-runtime/internal'
+import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { nodeDefaults } from './api-server-node.ts'
 import { balancer, domain, type Network } from './network.ts'
 import type { WorldNode } from './node.ts'
@@ -29,27 +28,24 @@ interface Running {
 }
 
 /**
- * The program's role `controllers`: the collector and the controllers of plugins, over HTTP and WebSocket through a load
+ * The program's role `controllers`: the collector and the keeper of events, over HTTP and WebSocket through a load
  * balancer. Of several such processes the holder of the lease works.
  */
 export class ControllersProcess implements WorldProcess {
   readonly name: string
   readonly #scheduler: Scheduler
   readonly #network: Network
-  readonly #plugins: readonly Plugin[]
   readonly #log: Logger
   #running: Running | undefined
   #starts = 0
 
   constructor(parts: {
     name: string
-    plugins: readonly Plugin[]
     scheduler: Scheduler
     network: Network
     log: Logger
   }) {
     this.name = parts.name
-    this.#plugins = parts.plugins
     this.#scheduler = parts.scheduler
     this.#network = parts.network
     this.#log = parts.log
@@ -101,7 +97,6 @@ export class ControllersProcess implements WorldProcess {
     )
     manager.add(new EventKeeper())
     manager.start()
-    for (const plugin of this.#plugins) void setupPlugin(plugin, { transport, log, manager })
     return manager
   }
 }

@@ -4,10 +4,10 @@ import { openWorld } from './open-world.ts'
 import { call, creation, widgetModel, widgets } from './sample.ts'
 import { ConnectionLost, type World } from './world.ts'
 
-const models = [widgetModel()]
+const releases = [() => [widgetModel()]]
 
 async function openReady(seed = 1, controllers = 0): Promise<World> {
-  const world = await openWorld({ seed, models, controllers })
+  const world = await openWorld({ seed, releases, controllers })
   await world.advance(3_000)
   return world
 }

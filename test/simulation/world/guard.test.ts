@@ -13,7 +13,7 @@ import { call, creation, widgetModel } from './sample.ts'
 
 /** Runs code in a server of a world, and returns what happened as a digest. */
 async function runInside(code: () => void, seed = 1): Promise<string> {
-  await using world = await openWorld({ seed, models: [widgetModel(code)] })
+  await using world = await openWorld({ seed, releases: [() => [widgetModel(code)]] })
   await world.advance(1_000)
   await call(world, 0, creation('a'))
   await world.advance(5_000)

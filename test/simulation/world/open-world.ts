@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { type Logger, type Model, silentLogger } from '@setpoint/controller-runtime'
+import { type Logger, silentLogger } from '@setpoint/controller-runtime'
 import { loadWebSockets } from '@setpoint/controller-runtime/internal'
 import { loadRules } from '../../../apiserver/src/model/index.ts'
 import type { KeyValue } from '../../../apiserver/src/storage/index.ts'
@@ -21,6 +21,7 @@ import { StoreService } from './store-service.ts'
 import { Trace } from './trace.ts'
 import type {
   SeededRandom,
+  ServedRelease,
   StoreTruth,
   World,
   WorldCounts,
@@ -30,6 +31,7 @@ import type {
   WorldToken,
   WorldWatch,
 } from './world.ts'
+import { WorldPlugin } from './world-plugin.ts'
 import type { WorldProcess } from './world-process.ts'
 
 let isOpen = false
@@ -37,9 +39,8 @@ let earlier: Promise<readonly KeyValue[]> | undefined
 
 /** Opens a world. Its servers start as time passes. Only one can be open at a time. */
 export async function openWorld(options: WorldOptions): Promise<World> {
-  const { models, plugins = [] } = options
   // Modules are files, so they are loaded before.
-  await Promise.all([loadRules([...models, ...plugins.flatMap(plugin => plugin.models)]), loadWebSockets()])
+  await Promise.all([loadRules(options.releases.flatMap(release => release())), loadWebSockets()])
   earlier ??= contentAfterStart()
   const content = await earlier
   if (isOpen) throw new Error('another world is open: close it first')
@@ -47,9 +48,9 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   return new SimulatedWorld(options, content)
 }
 
-/** Returns what a server without models stores at its first start, as a store that was used before has it. */
+/** Returns what a server without plugins stores at its first start, as a store that was used before has it. */
 async function contentAfterStart(): Promise<readonly KeyValue[]> {
-  const world = new SimulatedWorld({ seed: 0, servers: 1, models: [] }, undefined)
+  const world = new SimulatedWorld({ seed: 0, servers: 1, releases: [] }, undefined)
   if (!(await world.settle(60_000))) throw new Error('the first start does not end')
   const content = world.content
   await world.close()
@@ -77,7 +78,7 @@ class SimulatedWorld implements World {
   #changedAt = 0
 
   constructor(options: WorldOptions, earlier: readonly KeyValue[] | undefined) {
-    const { seed, servers = 2, controllers = 0, models, plugins = [], keepTrace = false } = options
+    const { seed, servers = 2, controllers = 0, releases, keepTrace = false } = options
     this.random = seededRandom(seed)
     const scheduler = new Scheduler(seed)
     this.#scheduler = scheduler
@@ -118,12 +119,14 @@ class SimulatedWorld implements World {
     }
     this.#servers = Array.from({ length: servers }, (_, n) => {
       const name = `server-${n}`
-      const content = { models, plugins, runsControllers: controllers === 0 }
+      const plugin = new WorldPlugin({ server: n, releases, now: () => scheduler.now })
+      const plugins = releases.length === 0 ? [] : [plugin]
+      const content = { plugins, runsControllers: controllers === 0 }
       return new ServerProcess({ ...parts, name, content, log: log(name) })
     })
     const others = Array.from({ length: controllers }, (_, n) => {
       const name = `controllers-${n}`
-      return new ControllersProcess({ ...parts, name, plugins, log: log(name) })
+      return new ControllersProcess({ ...parts, name, log: log(name) })
     })
     this.#processes = [...this.#servers, ...others]
     this.#faults = new Faults({ ...parts, processes: this.#processes, nodeOf: name => this.#nodeOf(name) })
@@ -233,9 +236,13 @@ class SimulatedWorld implements World {
     return this.#serverAt(server).isReady
   }
 
-  serveModels(server: number, models: readonly Model[]): void {
-    const process = this.#serverAt(server)
-    process.content = { ...process.content, models }
+  reload(server: number, release: number): void {
+    this.trace(`server-${server} gets release ${release}`)
+    this.#serverAt(server).reload(release)
+  }
+
+  get served(): readonly ServedRelease[] {
+    return this.#servers.flatMap(({ served }) => served)
   }
 
   async close(): Promise<void> {

@@ -7,7 +7,7 @@ import type { StoreCore } from './store-core.ts'
 import { StoreLink } from './store-link.ts'
 import type { StoreService } from './store-service.ts'
 import { TokenAccess } from './token-access.ts'
-import { type SeededRandom, tokensMs, type WorldToken } from './world.ts'
+import { type SeededRandom, type ServedRelease, tokensMs, type WorldToken } from './world.ts'
 import type { WorldProcess } from './world-process.ts'
 
 interface Incarnation {
@@ -21,7 +21,7 @@ interface Incarnation {
 /** A server that can be killed and started again, with nothing but the store in between. */
 export class ServerProcess implements WorldProcess {
   readonly name: string
-  content: ServedContent
+  readonly #content: ServedContent
   readonly #scheduler: Scheduler
   readonly #core: StoreCore
   readonly #service: StoreService
@@ -43,7 +43,7 @@ export class ServerProcess implements WorldProcess {
     log: Logger
   }) {
     this.name = parts.name
-    this.content = parts.content
+    this.#content = parts.content
     this.#scheduler = parts.scheduler
     this.#core = parts.core
     this.#service = parts.service
@@ -97,7 +97,7 @@ export class ServerProcess implements WorldProcess {
       const access = new TokenAccess(this.#tokens)
       const server = new ApiServerNode({
         storage: link,
-        content: this.content,
+        content: this.#content,
         ...{ access, identity, log: this.#log },
       })
       running.server = server
@@ -116,11 +116,27 @@ export class ServerProcess implements WorldProcess {
     )
   }
 
+  /** The releases of the plugin that its processes may have served. */
+  get served(): readonly ServedRelease[] {
+    return this.#content.plugins.flatMap(({ served }) => served)
+  }
+
+  /** As the folder of the plugin changes, and the operator asks for a reload. */
+  reload(release: number): void {
+    for (const plugin of this.#content.plugins) {
+      plugin.install(release)
+      const running = this.#running
+      if (running !== undefined)
+        this.#scheduler.schedule(running.node, 0, () => void running.server?.reload(plugin))
+    }
+  }
+
   /** Ends the process at once. */
   kill(): void {
     if (this.#running === undefined) return
     const { node, link, server } = this.#running
     this.#running = undefined
+    for (const plugin of this.#content.plugins) plugin.end()
     node.die()
     this.#service.detach(link)
     this.#network.end(node)

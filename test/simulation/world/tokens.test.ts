@@ -26,7 +26,7 @@ const mayList = [
 }))
 
 test('a caller with a token may do what roles allow, as long as servers know the token', async () => {
-  await using world = await openWorld({ seed: 2, models: [widgetModel()] })
+  await using world = await openWorld({ seed: 2, releases: [() => [widgetModel()]] })
   await world.advance(1_000)
   expect(await call(world, 0, list)).toMatchObject({ status: 401 })
   world.setTokens([{ token: 'one', user: 'rita' }])

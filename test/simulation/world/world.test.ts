@@ -4,7 +4,7 @@ import { openWorld } from './open-world.ts'
 import { call, creation, widgetModel, widgets } from './sample.ts'
 import type { World } from './world.ts'
 
-const models = [widgetModel()]
+const releases = [() => [widgetModel()]]
 
 /** Some clients that create, change, delete, list and watch, each over any server. */
 async function useWorld(world: World, writes = 12): Promise<void> {
@@ -39,7 +39,7 @@ async function useWorld(world: World, writes = 12): Promise<void> {
 }
 
 test('several servers serve one store', async () => {
-  await using world = await openWorld({ seed: 1, models, keepTrace: true })
+  await using world = await openWorld({ seed: 1, releases, keepTrace: true })
   await world.advance(1_000)
   expect([world.isReady(0), world.isReady(1)]).toEqual([true, true])
   expect(await call(world, 0, creation('a', 3))).toMatchObject({ status: 201 })
@@ -49,7 +49,7 @@ test('several servers serve one store', async () => {
 
 test('the same seed gives the same trace, byte for byte', async () => {
   const traceOf = async (seed: number) => {
-    await using world = await openWorld({ seed, models, keepTrace: true })
+    await using world = await openWorld({ seed, releases, keepTrace: true })
     await useWorld(world)
     await world.advance(1_000)
     return [...world.lines, world.traceHash].join('\n')

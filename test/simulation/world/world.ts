@@ -1,4 +1,4 @@
-import type { Model, Plugin } from '@setpoint/controller-runtime'
+import type { Model } from '@setpoint/controller-runtime'
 import type { Fault } from './fault.ts'
 
 export interface WorldOptions {
@@ -8,10 +8,8 @@ export interface WorldOptions {
   readonly servers?: number
   /** Processes with controllers and the collector, which elect a leader. Default 0. */
   readonly controllers?: number
-  /** Kinds that every server serves. */
-  readonly models: readonly Model[]
-  /** Plugins whose controllers run in the controllers' processes. Their models are served too. */
-  readonly plugins?: readonly Plugin[]
+  /** The releases of the plugin whose kinds every server serves. Servers begin with the first one. */
+  readonly releases: readonly Release[]
   /** Keeps the whole trace instead of its last lines. Default false. */
   readonly keepTrace?: boolean
 }
@@ -63,8 +61,10 @@ export interface World extends AsyncDisposable {
   readonly starts: readonly { readonly at: number; readonly server: number }[]
   /** Returns true if the server runs, has started and is not paused. */
   isReady(server: number): boolean
-  /** The models that a server serves from its next start on. */
-  serveModels(server: number, models: readonly Model[]): void
+  /** Installs a release of the plugin on a server, and reloads the plugin if the server runs. */
+  reload(server: number, release: number): void
+  /** Which releases servers may have served, and when. */
+  readonly served: readonly ServedRelease[]
   /** Everything that a part of the world reported and that no judge may ignore: uncaught errors, broken invariants. */
   readonly failures: readonly Error[]
   /** Figures for measurements. */
@@ -85,6 +85,18 @@ export interface SeededRandom {
   bytes(count: number): Buffer
   /** A source of its own: what is drawn from it does not change what is drawn from this one. */
   fork(name: string): SeededRandom
+}
+
+/** Returns the models of a release. Called at each load, so that their functions may differ, as those of modules do. */
+export type Release = () => readonly Model[]
+
+/** A release that a process of a server has loaded. During a reload there are two. */
+export interface ServedRelease {
+  readonly server: number
+  readonly release: number
+  readonly from: number
+  /** Infinite while it serves. */
+  readonly until: number
 }
 
 export interface WorldRequest {
