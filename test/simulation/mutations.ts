@@ -279,4 +279,22 @@ export const mutations: readonly Mutation[] = [
     from: 'if (!(await this.#isThere(namespace, uid))) return',
     to: 'if (uid === undefined) return',
   },
+  {
+    name: 'a body is not released when its request ends',
+    file: 'apiserver/src/http/middleware/checks.ts',
+    from: 'served.finally(() => ctx.state.seat?.leave())',
+    to: 'served.then(() => ctx.state.seat?.leave())',
+  },
+  {
+    name: 'a watch goes on without its connection',
+    file: 'apiserver/src/http/watch-api.ts',
+    from: '      connection.onClose(() => watch.close())\n',
+    to: '',
+  },
+  {
+    name: 'the place of a closed watch stays taken',
+    file: 'apiserver/src/http/watch-api.ts',
+    from: "    handshake.connectionSocket.once('close', () => stay.leave())\n",
+    to: '',
+  },
 ]

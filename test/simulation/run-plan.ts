@@ -1,11 +1,11 @@
 import { Clients } from './clients.ts'
 import type { History, Violation } from './history.ts'
-import { judgeAll, judgeConvergence } from './judges/index.ts'
+import { judgeAll, judgeBounds, judgeConvergence } from './judges/index.ts'
 import { models, reader, resources } from './kinds.ts'
 import { CallLog } from './log.ts'
 import type { Plan, Step } from './plan.ts'
 import { storedCommits } from './stored-commits.ts'
-import type { World, WorldOptions } from './world/world.ts'
+import type { Held, World, WorldOptions } from './world/world.ts'
 
 const limits = {
   /** Simulated time for all servers to become ready. */
@@ -18,6 +18,9 @@ const limits = {
   restMs: 10_000,
   /** Simulated time for the last requests. */
   endMs: 5_000,
+  /** Simulated time until servers have noticed that watches are closed, and between two looks at what they hold. */
+  closeMs: 1_000,
+  sampleMs: 70,
 } as const
 
 export interface Run {
@@ -77,6 +80,8 @@ export async function runPlan(
     const history = historyAt(healedAt)
     const { lines, traceHash, counts } = world
     const violations = [...found, ...judgeAll(history)]
+    clients.close()
+    violations.push(...judgeBounds(await samplesAtRest(world), world.now()))
     const operations = counts.requests
     const result = { violations, history, lines: [...lines], traceHash, operations, events: counts.events }
     return { ...result, simulatedMs: world.now() }
@@ -118,6 +123,17 @@ export async function runPlan(
     // All earlier versions count as compacted.
     for (const list of [restores, compactions]) list.push({ at: world.now(), revision: world.store.revision })
   }
+}
+
+/** Returns what servers hold at some moments, once the closed watches have ended. */
+async function samplesAtRest(world: World): Promise<(readonly Held[])[]> {
+  const samples: (readonly Held[])[] = []
+  await world.advance(limits.closeMs)
+  for (let n = 0; n < 5; n++) {
+    await world.advance(limits.sampleMs)
+    samples.push(world.held)
+  }
+  return samples
 }
 
 async function areReady(world: World, servers: number): Promise<boolean> {

@@ -73,8 +73,8 @@ async function playMany(): Promise<number> {
             shareOf({ first: first + n, count: Math.ceil((count - n) / jobs), jobs }, add),
           ),
         )
-  progress.end()
-  if (values.quick && progress.failed === 0) say(`not found in ${progress.runs} seeds`)
+  if (!values.quick) progress.end()
+  else if (progress.failed === 0) say(`not found in ${progress.runs} seeds`)
   return Math.max(...codes)
 }
 

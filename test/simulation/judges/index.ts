@@ -4,6 +4,7 @@
  */
 import type { History, Judge, Violation } from '../history.ts'
 import { judgeAccess } from './access.ts'
+import { judgeBounds } from './bounds.ts'
 import { judgeConvergence } from './convergence.ts'
 import { judgeLife } from './life.ts'
 import { judgeReads } from './reads.ts'
@@ -23,7 +24,7 @@ const judges: readonly Judge[] = [
   judgeConvergence,
 ]
 
-export { judgeConvergence }
+export { judgeBounds, judgeConvergence }
 
 export function judgeAll(history: History): Violation[] {
   return judges.flatMap(judge => judge(history))

@@ -17,6 +17,7 @@ import {
 } from '../../../apiserver/src/storage/index.ts'
 import { WatchConnections } from '../../../apiserver/src/watch/index.ts'
 import type { WorldSocket } from './socket.ts'
+import type { Held } from './world.ts'
 import type { WorldPlugin } from './world-plugin.ts'
 
 export const nodeDefaults = Object.freeze({
@@ -41,6 +42,8 @@ export class ApiServerNode {
   readonly #health: Health
   readonly #stopping = new AbortController()
   readonly #plugins: Plugins
+  readonly #metrics: Metrics
+  readonly #watchConnections = new WatchConnections()
   #hasStarted = false
 
   constructor(parts: {
@@ -65,8 +68,11 @@ export class ApiServerNode {
       manager: this.#manager,
     })
     const { models, follower, hub } = rooms
-    const metrics = new Metrics({ models, follower, hub })
-    this.#front = frontOf(rooms, { access, health: this.#health, metrics, log, isStarting })
+    this.#metrics = new Metrics({ models, follower, hub })
+    this.#front = frontOf(rooms, {
+      ...{ access, health: this.#health, metrics: this.#metrics, log, isStarting },
+      watchConnections: this.#watchConnections,
+    })
     // Node takes it from the real clock.
     this.#front.server.prependListener('request', (_, response) => {
       response.sendDate = false
@@ -85,7 +91,7 @@ export class ApiServerNode {
         grantPlugins: true,
         authentication: undefined,
       },
-      ...{ rooms, own, metrics, manager: this.#manager, log, signal },
+      ...{ rooms, own, metrics: this.#metrics, manager: this.#manager, log, signal },
       loaderOf: source => loaderOf(content.plugins, source),
     }).plugins
     void this.#start(content, own.ready)
@@ -93,6 +99,18 @@ export class ApiServerNode {
 
   get hasStarted(): boolean {
     return this.#hasStarted
+  }
+
+  get held(): Omit<Held, 'server' | 'sockets' | 'events'> {
+    const { hub, queues } = this.rooms
+    const { mutating, readOnly } = this.#metrics.requests.inFlight
+    return {
+      watches: hub.size,
+      watchConnections: this.#watchConnections.open,
+      requests: mutating + readOnly,
+      waiting: queues.waiting,
+      bodyBytes: queues.bodies.bytes + queues.routeBodies.bytes,
+    }
   }
 
   accept(socket: WorldSocket): void {
@@ -139,13 +157,19 @@ function loaderOf(plugins: readonly WorldPlugin[], { label }: PluginSource): Wor
 
 function frontOf(
   rooms: ServerRooms,
-  given: { access: Access; health: Health; metrics: Metrics; log: Logger; isStarting: () => boolean },
+  given: {
+    access: Access
+    health: Health
+    metrics: Metrics
+    watchConnections: WatchConnections
+    log: Logger
+    isStarting: () => boolean
+  },
 ): ApiServer {
   const { models, api, hub, routes, queues, authorizer } = rooms
   return new ApiServer({
     ...{ models, api, routes, hub, authorizer, queues },
     ...given,
-    watchConnections: new WatchConnections(),
     origins: new NamedOrigins([], { isSecure: false }),
     basePath: '',
   })

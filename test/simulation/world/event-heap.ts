@@ -24,6 +24,10 @@ export class EventHeap {
     return this.#events[0]
   }
 
+  count(isCounted: (event: WorldEvent) => boolean): number {
+    return this.#events.filter(isCounted).length
+  }
+
   push(event: WorldEvent): void {
     const events = this.#events
     let at = events.length

@@ -121,6 +121,13 @@ export class Network implements Route {
       if (isOf(connection, node) && (other === undefined || isOf(connection, other))) this.#break(connection)
   }
 
+  /** Returns the number of open sockets of a node. */
+  socketsOf(node: WorldNode): number {
+    let sockets = 0
+    for (const socket of this.#sockets) if (socket.node === node) sockets++
+    return sockets
+  }
+
   /** Frees what Node's HTTP keeps for sockets whose processes never hear of their end. Nothing may happen afterwards. */
   close(): void {
     for (const socket of this.#sockets) socket.release()

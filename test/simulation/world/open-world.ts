@@ -20,6 +20,7 @@ import { StoreCore } from './store-core.ts'
 import { StoreService } from './store-service.ts'
 import { Trace } from './trace.ts'
 import type {
+  Held,
   SeededRandom,
   ServedRelease,
   StoreTruth,
@@ -151,6 +152,10 @@ class SimulatedWorld implements World {
 
   get content(): readonly KeyValue[] {
     return [...this.#core.at(this.#core.revision).values()]
+  }
+
+  get held(): readonly Held[] {
+    return this.#servers.flatMap(({ held }, server) => (held === undefined ? [] : { server, ...held }))
   }
 
   get counts(): WorldCounts {

@@ -43,6 +43,11 @@ export class Scheduler {
     return this.#heap.size
   }
 
+  /** Returns how many events a node waits for. */
+  eventsOf(node: WorldNode): number {
+    return this.#heap.count(event => event.node === node && !event.isCancelled)
+  }
+
   node(name: string): WorldNode {
     return new WorldNode(name, ++this.#nodes, this.#now)
   }

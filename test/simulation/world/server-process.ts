@@ -70,6 +70,17 @@ export class ServerProcess implements WorldProcess {
     return position !== undefined && position >= revision
   }
 
+  /** Undefined while it does not run. */
+  get held(): Omit<Held, 'server'> | undefined {
+    const { node, server } = this.#running ?? {}
+    if (node === undefined || server === undefined) return undefined
+    return {
+      ...this.#scheduler.enter(node, () => server.held),
+      sockets: this.#network.socketsOf(node),
+      events: this.#scheduler.eventsOf(node),
+    }
+  }
+
   /** When it was started. */
   get starts(): readonly number[] {
     return this.#startedAt

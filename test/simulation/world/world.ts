@@ -67,9 +67,28 @@ export interface World extends AsyncDisposable {
   readonly served: readonly ServedRelease[]
   /** Everything that a part of the world reported and that no judge may ignore: uncaught errors, broken invariants. */
   readonly failures: readonly Error[]
+  /** What each server holds that runs. */
+  readonly held: readonly Held[]
   /** Figures for measurements. */
   readonly counts: WorldCounts
   close(): Promise<void>
+}
+
+/** What a server holds for requests and watches. */
+export interface Held {
+  readonly server: number
+  /** Connections of clients and controllers. */
+  readonly sockets: number
+  readonly watches: number
+  /** Connections that carry watches. */
+  readonly watchConnections: number
+  /** Requests under way, and those of them that wait for their turn. */
+  readonly requests: number
+  readonly waiting: number
+  /** Bytes of request bodies. */
+  readonly bodyBytes: number
+  /** Timers, and everything else that is to happen in the process. */
+  readonly events: number
 }
 
 /** Randomness from the seed. */
