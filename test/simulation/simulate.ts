@@ -21,6 +21,7 @@ const help = `npm run simulate -- [options]
   --plan FILE       runs a plan that an earlier failure wrote
   --trace           prints the whole trace
   --quick           stops at the first failure without shrinking its plan
+  --no-shrink       reports plans that fail as they are: to shrink a long one takes minutes
   --mutations [X]   says after how many seeds each mutation of the product is found (whose name contains X)
 `
 
@@ -36,6 +37,7 @@ const { values } = parseArgs({
     plan: { type: 'string' },
     trace: { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
+    'no-shrink': { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 })
@@ -87,6 +89,7 @@ function shareOf(
   if (count !== Number.POSITIVE_INFINITY) options.push('--seeds', String(count))
   if (values.minutes !== undefined) options.push('--minutes', values.minutes)
   if (values.steps !== undefined) options.push('--steps', values.steps)
+  if (values['no-shrink']) options.push('--no-shrink')
   const child = fork(fileURLToPath(import.meta.url), options)
   child.on('message', message => {
     if (isFigures(message)) add(message)
@@ -131,15 +134,17 @@ async function report(plan: Plan, run: Run): Promise<void> {
   const again = await runPlan(plan, openWorld)
   if (again.traceHash !== run.traceHash)
     say('  A second run went differently: the simulation is not deterministic.')
-  if (values.quick) return
   const judges = new Set(run.violations.map(({ judge }) => judge))
-  const steps = await shrink(plan.steps, async some => {
-    const { violations } = await runPlan({ ...plan, steps: some }, openWorld)
-    return violations.some(({ judge }) => judges.has(judge))
-  })
+  const steps = values['no-shrink']
+    ? plan.steps
+    : await shrink(plan.steps, async some => {
+        const { violations } = await runPlan({ ...plan, steps: some }, openWorld)
+        return violations.some(({ judge }) => judges.has(judge))
+      })
   const small = { ...plan, steps }
   const shrunk = await runPlan(small, openWorld, { keepTrace: true })
-  say(`\nthe plan, with ${steps.length} of ${plan.steps.length} steps:\n${planText(small)}`)
+  if (!values['no-shrink'])
+    say(`\nthe plan, with ${steps.length} of ${plan.steps.length} steps:\n${planText(small)}`)
   for (const violation of shrunk.violations.slice(0, 10)) say(`  ${violationText(violation)}`)
   const folder = '.simulation/failures'
   await mkdir(folder, { recursive: true })
