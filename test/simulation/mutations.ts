@@ -297,4 +297,19 @@ export const mutations: readonly Mutation[] = [
     from: "    handshake.connectionSocket.once('close', () => stay.leave())\n",
     to: '',
   },
+  {
+    name: 'a stream goes on without its connection',
+    file: 'apiserver/src/http/watch-api.ts',
+    from: "      response.on('close', () => watch.close())\n",
+    to: '',
+  },
+  {
+    name: 'the watches of a shared socket go on without it',
+    file: 'apiserver/src/http/watch-multiplexer.ts',
+    from: `    connection.onClose(() => {
+      for (const subscription of this.#subscriptions.values()) subscription.close()
+    })
+`,
+    to: '',
+  },
 ]

@@ -5,6 +5,7 @@ import { type ResourceName, reader } from './kinds.ts'
 import { restoreOf } from './restore-steps.ts'
 import { storyOf } from './stories.ts'
 import type { Fault } from './world/fault.ts'
+import type { WatchTransport } from './world/world.ts'
 
 /** All that happens in one run, as plain data. The world's own choices come from the seed. */
 export interface Plan {
@@ -87,10 +88,12 @@ export type Action =
       readonly selection: Selection
       readonly timeoutSeconds?: number | undefined
       readonly user?: string | undefined
+      readonly over?: WatchTransport | undefined
     }
   | { readonly do: 'unwatch'; readonly watcher: string }
 
 const clients = 3
+const transports: readonly WatchTransport[] = ['lines', 'events', 'shared']
 const colors = ['red', 'blue'] as const
 
 /**
@@ -132,7 +135,8 @@ function stepsOf(random: Random, { servers, lengthMs, moments, count }: StepsExt
       const timeoutSeconds = random.chance(0.4) ? 1 + random.below(10) : undefined
       const selection = selectionOf(random, of)
       const user = userOf(random)
-      const action: Action = { do: 'watch', of, watcher: `${of}-${n}`, selection, timeoutSeconds, user }
+      const over = random.chance(0.5) ? random.pick(transports) : undefined
+      const action: Action = { do: 'watch', of, watcher: `${of}-${n}`, selection, timeoutSeconds, user, over }
       steps.push({ at: random.below(lengthMs / 2), ...place(), action })
       if (random.chance(0.2))
         steps.push({

@@ -4,7 +4,7 @@ import type { Selection } from './history.ts'
 import { pathOf, type ResourceName, resources } from './kinds.ts'
 import type { CallLog } from './log.ts'
 import { versionOf } from './objects.ts'
-import type { World, WorldWatch } from './world/world.ts'
+import type { WatchTransport, World, WorldWatch } from './world/world.ts'
 
 const retryMs = 300
 
@@ -25,14 +25,14 @@ export class Watchers {
 
   async start(
     { client, server }: { readonly client: number; readonly server: number },
-    { of, watcher, selection, timeoutSeconds, user }: WatcherOptions,
+    { of, watcher, selection, timeoutSeconds, user, over }: WatcherOptions,
   ): Promise<void> {
     if (this.#running.has(watcher)) return
     const run: Run = { isStopped: false }
     this.#running.set(watcher, run)
     let known: number | undefined
     for (let n = server; !run.isStopped; n++) {
-      const place = { client, server: n % this.#servers, of, watcher, selection, timeoutSeconds, user }
+      const place = { client, server: n % this.#servers, of, watcher, selection, timeoutSeconds, user, over }
       known = await this.#watch(run, place, known)
       await this.#world.sleep(retryMs)
     }
@@ -52,7 +52,7 @@ export class Watchers {
 
   /** Returns the version from which the next watch resumes. Undefined if it has to begin again. */
   async #watch(run: Run, place: Place, from: number | undefined): Promise<number | undefined> {
-    const { client, server, of, watcher, selection, timeoutSeconds, user } = place
+    const { client, server, of, watcher, selection, timeoutSeconds, user, over } = place
     const resource = resources[of]
     const query = queryOf(selection)
     query.set('watch', 'true')
@@ -63,8 +63,8 @@ export class Watchers {
     const id = this.#log.nextId()
     const at = this.#world.now()
     const record = this.#log.open({ id, watcher, client, server, at, resource, user, selection, from })
-    this.#world.trace(`client-${client} watch ${id}: ${path}`)
-    const watch = this.#world.watch(`client-${client}`, server, path, headersOf(user))
+    this.#world.trace(`client-${client} watch ${id} over ${over ?? 'socket'}: ${path}`)
+    const watch = this.#world.watch(`client-${client}`, server, path, { headers: headersOf(user), over })
     run.open = watch
     run.record = record
     let known = from
@@ -91,6 +91,7 @@ interface WatcherOptions {
   readonly selection: Selection
   readonly timeoutSeconds?: number | undefined
   readonly user?: string | undefined
+  readonly over?: WatchTransport | undefined
 }
 
 interface Run {

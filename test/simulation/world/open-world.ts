@@ -24,6 +24,7 @@ import type {
   SeededRandom,
   ServedRelease,
   StoreTruth,
+  WatchOptions,
   World,
   WorldCounts,
   WorldOptions,
@@ -189,15 +190,10 @@ class SimulatedWorld implements World {
     }
   }
 
-  watch(
-    client: string,
-    server: number,
-    path: string,
-    headers?: Readonly<Record<string, string>>,
-  ): WorldWatch {
+  watch(client: string, server: number, path: string, { headers, over }: WatchOptions = {}): WorldWatch {
     const caller = this.#clientOf(client)
     this.trace(`${client} watches server-${server}: ${path}`)
-    return caller.watch(`server-${server}`, path, headers)
+    return caller.watch(`server-${server}`, path, headers, over)
   }
 
   setTokens(tokens: readonly WorldToken[]): void {

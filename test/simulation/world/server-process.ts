@@ -7,7 +7,7 @@ import type { StoreCore } from './store-core.ts'
 import { StoreLink } from './store-link.ts'
 import type { StoreService } from './store-service.ts'
 import { TokenAccess } from './token-access.ts'
-import { type SeededRandom, type ServedRelease, tokensMs, type WorldToken } from './world.ts'
+import { type Held, type SeededRandom, type ServedRelease, tokensMs, type WorldToken } from './world.ts'
 import type { WorldProcess } from './world-process.ts'
 
 interface Incarnation {

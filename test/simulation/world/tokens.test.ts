@@ -37,7 +37,7 @@ test('a caller with a token may do what roles allow, as long as servers know the
   for (const server of [0, 1]) expect(await call(world, server, list)).toMatchObject({ status: 200 })
   expect(await call(world, 0, { ...creation('a'), headers })).toMatchObject({ status: 403 })
 
-  const watch = world.watch('rita', 1, `${widgets}?watch=true`, headers)
+  const watch = world.watch('rita', 1, `${widgets}?watch=true`, { headers })
   await world.advance(100)
   expect(watch.end).toBeUndefined()
   world.setTokens([])

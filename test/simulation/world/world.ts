@@ -39,7 +39,7 @@ export interface World extends AsyncDisposable {
    */
   request(client: string, server: number, request: WorldRequest): Promise<WorldResponse>
   /** Opens a watch: `path` has the query of a watch with `watch=true`. */
-  watch(client: string, server: number, path: string, headers?: Readonly<Record<string, string>>): WorldWatch
+  watch(client: string, server: number, path: string, options?: WatchOptions): WorldWatch
   /**
    * Replaces the tokens that servers know, which each server notices within `tokensMs`, or at its start. Requests without
    * a token may do everything; others send it as `authorization: Bearer <token>`, and do what roles allow their user.
@@ -131,6 +131,18 @@ export interface WorldResponse {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   /** Parsed if it is JSON, otherwise text. */
   readonly body: unknown
+}
+
+/**
+ * A WebSocket of one watch, a line for each message over HTTP, Server-Sent Events, or a WebSocket that the client's watches
+ * of one server share.
+ */
+export type WatchTransport = 'socket' | 'lines' | 'events' | 'shared'
+
+export interface WatchOptions {
+  readonly headers?: Readonly<Record<string, string>>
+  /** Default: `socket`. */
+  readonly over?: WatchTransport | undefined
 }
 
 /** The messages of a watch, each one parsed. Ends when the stream ended or broke; `end` then says how. */
