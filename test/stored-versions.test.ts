@@ -131,6 +131,28 @@ describe('the stored version in force', () => {
     expect((await things(newer, 'v1').list()).names).toEqual(['c'])
   })
 
+  it('ends the lists and watches by an index of a server that does not know it, which cannot tell what they select', async () => {
+    const index = "indexes: [singleValueIndex({ name: 'text', indexFunc: ({ spec }) => spec.text })]"
+    const old = await start(await release('1.0.0', `${betaOnly}, ${index}`))
+    const oldThings = things(old, 'v1beta1')
+    const { api, path } = oldThings
+    await oldThings.create('a', { text: '1' })
+    const selection = `fieldSelector=${encodeURIComponent('text=2')}`
+    const watch = await Watch.open(old.url, `${path}?watch=true&${selection}`)
+    await watch.until(({ events }) => events.some(({ type }) => type === 'BOOKMARK'))
+    const newer = await start(await release('2.0.0', both('v1')))
+    await things(newer, 'v1').create('b', { size: 2 })
+    await watch.closed
+    expect(watch.events.at(-1)).toMatchObject({ type: 'ERROR', raw: { object: { code: 503 } } })
+    refusalOf(await api.get(`${path}?${selection}`), 503)
+    refusalOf(await api.get(`${path}?sort=text`), 503)
+    await expect(Watch.open(old.url, `${path}?watch=true&${selection}`)).rejects.toThrow()
+    // Also once the object has gone: what was there before is still asked for.
+    for (const name of ['a', 'b']) await api.delete(`${path}/${name}`)
+    refusalOf(await api.get(`${path}?${selection}`), 503)
+    expect((await oldThings.list()).names).toEqual([])
+  })
+
   it('is what every server stores that knows it, whatever its own plugin declares', async () => {
     const old = await start(await release('1.0.0', both('v1beta1')))
     await things(old, 'v1').create('a', { size: 1 })

@@ -46,6 +46,11 @@ export function mayBeConverted({ unconverted }: Entry): boolean {
   return unconverted?.error instanceof ConversionError && unconverted.error.mayPass
 }
 
+/** Returns the 503 of an object that is stored in a version that this server does not know. */
+export function unknownVersionOf({ unconverted }: Entry): ApiError | undefined {
+  return unconverted?.error instanceof ConversionError ? undefined : unconverted?.error
+}
+
 /** Returns the key of an entry's object. */
 export function keyOfEntry(entry: Entry): ObjectKey {
   return entry.namespace === undefined ? entry.name : objectKey(entry)

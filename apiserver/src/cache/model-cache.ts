@@ -1,10 +1,10 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
-import { type ObjectKey, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { type ApiError, type ObjectKey, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
 import type { Allocate, ConversionError, ServedModel, ServedVersion } from '../model/index.ts'
 import { type Change, type KeyValue, StoreUnavailableError, undecrypted } from '../storage/index.ts'
 import { ConvertedViews } from './converted-views.ts'
-import { type Entry, keyOfEntry, mayBeConverted } from './entry.ts'
+import { type Entry, keyOfEntry, mayBeConverted, unknownVersionOf } from './entry.ts'
 import { convertedEntry, decodeEntry, entryDefaults, type IndexProblem } from './entry-codec.ts'
 import { type CacheEvent, History } from './history.ts'
 import { ModelStore } from './model-store.ts'
@@ -41,6 +41,7 @@ export class ModelCache {
   readonly #observers = new Set<CacheObserver>()
   readonly #problems = new Map<ObjectKey, readonly IndexProblem[]>()
   readonly #unconverted = new Set<ObjectKey>()
+  #unknownVersion: ApiError | undefined
   readonly #unreadable = new Map<ObjectKey, UnreadableValue>()
   #problemsChanged: () => void = () => {}
   readonly #onCorrupt: (key: string, error: unknown) => void
@@ -94,6 +95,15 @@ export class ModelCache {
   /** The keys of the objects that a webhook has not converted to the hub. They can be converted later. */
   get unconverted(): ReadonlySet<ObjectKey> {
     return this.#unconverted
+  }
+
+  /**
+   * Set from when an object was stored in a version that the plugin does not declare, as by a newer release on another
+   * server. This server cannot tell whether a selector of declared indexes selects the object, so it refuses those,
+   * also when the object has gone: states and changes from before are still asked for.
+   */
+  get unknownVersion(): ApiError | undefined {
+    return this.#unknownVersion
   }
 
   /** The stored values that could not be decrypted or decoded, by key. They are not in `store`. */
@@ -211,6 +221,7 @@ export class ModelCache {
     this.#store = loaded.#store
     this.#history = loaded.#history
     this.#revision = loaded.#revision
+    this.#unknownVersion = loaded.#unknownVersion
     this.snapshots.clear()
     this.#unreadable.clear()
     for (const [key, value] of loaded.#unreadable) this.#unreadable.set(key, value)
@@ -271,7 +282,10 @@ export class ModelCache {
       return { problem: failure.message, isEncrypted: true }
     }
     try {
-      return decodeEntry(this.served, this.#keyIn(storeKey), stored.value, revision, allocate)
+      const decoded = decodeEntry(this.served, this.#keyIn(storeKey), stored.value, revision, allocate)
+      // A definition may give up a version that objects are stored in.
+      if (this.served.defined === undefined) this.#unknownVersion ??= unknownVersionOf(decoded.entry)
+      return decoded
     } catch (error) {
       this.#onCorrupt(storeKey, error)
       return { problem: 'is malformed', isEncrypted: false }

@@ -412,7 +412,9 @@ export class ResourceApi {
     owner: WorkOwner,
   ): Promise<{ snapshot: ModelSnapshot; version: Revision }> {
     if (at.kind !== 'any') await this.#catchUp(cache, request)
-    if (cache.unconverted.size > 0 && readsDeclared({ selector, sort }, cache.served.indexes)) {
+    const selectsDeclared = readsDeclared({ selector, sort }, cache.served.indexes)
+    if (selectsDeclared && cache.unknownVersion !== undefined) throw cache.unknownVersion
+    if (selectsDeclared && cache.unconverted.size > 0) {
       const failure = await unlessAborted(convertAgain(cache), request.whenGone?.())
       if (failure !== undefined) throw failure
     }

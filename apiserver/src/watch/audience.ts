@@ -11,7 +11,7 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import { ConversionNeeded, type ServedModel, type ServedVersion } from '../model/index.ts'
-import { matchesEntry, testWork } from '../query/index.ts'
+import { matchesEntry, readsDeclared, testWork } from '../query/index.ts'
 import { bookmarkEvent, type ChangeEvents, type WireEvent } from './wire-event.ts'
 
 export const audienceDefaults = Object.freeze({
@@ -62,6 +62,8 @@ export class Audience {
   members = 0
   /** Entries that testing a change counts as. */
   readonly testWork: number
+  /** True if it selects by an index that the model declares. */
+  readonly selectsDeclared: boolean
   readonly #served: ServedModel
   /** The object's name and namespace, if the interest is in one. */
   readonly #one: KeyParts | undefined
@@ -75,6 +77,7 @@ export class Audience {
     this.#one = interest.key === undefined ? undefined : splitObjectKey(interest.key)
     this.version = interest.version ?? served.hub
     this.testWork = testWork(interest.selector)
+    this.selectsDeclared = readsDeclared(interest, served.indexes)
   }
 
   get isLive(): boolean {
@@ -100,7 +103,7 @@ export class Audience {
       event = events.of(type, this.version)
     } catch (error) {
       if (error instanceof ConversionNeeded) this.#fallBehind(events.change)
-      else if (isApiError(error)) this.#fail(error)
+      else if (isApiError(error)) this.fail(error)
       else throw error
       return false
     }
@@ -114,7 +117,7 @@ export class Audience {
   }
 
   /** Ends the live subscriptions, because they cannot get the next event. */
-  #fail(error: ApiError): void {
+  fail(error: ApiError): void {
     this.flush()
     for (const subscription of [...this.#live]) subscription.fail(error)
   }

@@ -29,6 +29,8 @@ export class ModelWatches {
   readonly #preparations: Preparations
   readonly #stopObserving: () => void
   #dirty: Audience[] = []
+  /** False once objects are in a version that this server does not know, see `unknownVersion` of the cache. */
+  #canSelect = true
   #flush: NodeJS.Immediate | undefined
 
   constructor(cache: ModelCache, tally: WatchTally, pace: WorkTurns = new WorkTurns()) {
@@ -98,6 +100,12 @@ export class ModelWatches {
 
   #changed(change: CacheEvent): void {
     if (this.#audiences.size === 0) return
+    const { unknownVersion } = this.#cache
+    if (unknownVersion !== undefined && this.#canSelect) {
+      // From now on a subscription ends before it becomes live.
+      this.#canSelect = false
+      for (const audience of this.#audiences) if (audience.selectsDeclared) audience.fail(unknownVersion)
+    }
     const events = new ChangeEvents(this.#cache, change)
     this.#audiences.visit(change, audience => {
       if (audience.isLive && audience.changed(events)) this.#dirty.push(audience)

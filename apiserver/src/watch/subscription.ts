@@ -192,6 +192,11 @@ export class Subscription implements AudienceMember {
   pump(): void {
     this.#tookAt = this.#now()
     while (this.#state.phase === 'initial' || this.#state.phase === 'catching up') {
+      const { unknownVersion } = this.#cache
+      if (unknownVersion !== undefined && this.#audience.selectsDeclared) {
+        this.fail(unknownVersion)
+        return
+      }
       if (this.#shown.isWaiting || !this.#hasRoom()) return
       if (this.#pace.isSpent) {
         this.#pace.wait(this.#caller, this.#goOn)

@@ -129,13 +129,15 @@ export class WatchHub {
    * Waits until the cache is new enough for the request, and its history goes back far enough. What webhooks have not
    * converted to the hub has no values for a selector: it is tried again first.
    * @returns a revision that the cache has reached
-   * @throws ApiError 503 if that takes too long; 504 if the requested version has not been reached; ConversionError
+   * @throws ApiError 503 if that takes too long, or objects are stored in a version that this server does not know; 504 if the requested version has not been reached; ConversionError
    */
   async admit(cache: ModelCache, request: WatchRequest, signal?: AbortSignal): Promise<Revision> {
     const present = await this.#gate.pass(signal)
     if (request.notBefore !== undefined && request.notBefore > present)
       throw tooLargeVersion(request.notBefore, present)
-    if (cache.unconverted.size > 0 && readsDeclared(request, cache.served.indexes)) {
+    const selectsDeclared = readsDeclared(request, cache.served.indexes)
+    if (selectsDeclared && cache.unknownVersion !== undefined) throw cache.unknownVersion
+    if (selectsDeclared && cache.unconverted.size > 0) {
       const failure = await unlessAborted(convertAgain(cache), signal)
       if (failure !== undefined) throw failure
     }
