@@ -1,9 +1,10 @@
 import { type Fields, isFields } from '../support/json.ts'
 import type { CallOf, Outcome, Resource, Selection, WriteRequest } from './history.ts'
-import { contentOf, pathOf, resources } from './kinds.ts'
+import { contentOf, pathOf, resourceOf } from './kinds.ts'
 import type { CallLog } from './log.ts'
 import { metadataOf, nameOf, namespaceOf, versionOf } from './objects.ts'
 import type { Action } from './plan.ts'
+import { asFirst, specIn } from './versions.ts'
 import { Watchers } from './watchers.ts'
 import { ConnectionLost, type World, type WorldRequest } from './world/world.ts'
 
@@ -48,9 +49,9 @@ export class Clients {
 
   async #get(
     { client, server }: Place,
-    { of, namespace, name, stale, user }: Extract<Action, { do: 'get' }>,
+    { namespace, name, stale, user, ...kind }: Extract<Action, { do: 'get' }>,
   ) {
-    const resource = resources[of]
+    const resource = resourceOf(kind)
     const call = {
       type: 'get',
       ...this.#start({ client, server }, resource, user),
@@ -69,10 +70,10 @@ export class Clients {
   /** Follows the pages to the end. */
   async #list(
     place: Place,
-    { of, selection, limit, pauseMs, exact: isExact, stale, user }: Extract<Action, { do: 'list' }>,
+    { selection, limit, pauseMs, exact: isExact, stale, user, ...kind }: Extract<Action, { do: 'list' }>,
   ) {
-    const resource = resources[of]
-    const listed = `${place.client}/${of}`
+    const resource = resourceOf(kind)
+    const listed = `${place.client}/${kind.of}`
     const exact = isExact ? this.#listed.get(listed) : undefined
     let next: unknown
     let page: { first: number; offset: number } | undefined
@@ -106,7 +107,7 @@ export class Clients {
   }
 
   async #write(place: Place, action: WriteAction) {
-    const resource = resources[action.of]
+    const resource = resourceOf(action)
     const start = this.#start(place, resource)
     const known = this.#seen.get(this.#idOf(place.client, resource, action.namespace, action.name))
     const owners = action.do === 'create' ? (action.owners ?? []) : []
@@ -128,16 +129,16 @@ export class Clients {
     this.#world.trace(
       `${name} call ${call.id}: ${http.method} ${http.path} ${JSON.stringify(http.body) ?? ''}`,
     )
-    const outcome = await this.#outcomeOf(name, call.server, http)
+    const outcome = await this.#outcomeOf(name, call, http)
     end(outcome)
     this.#world.trace(`${name} call ${call.id}: ${textOf(outcome)}`)
     return outcome.type === 'responded' && outcome.status < 300 ? outcome.body : undefined
   }
 
-  async #outcomeOf(client: string, server: number, http: WorldRequest): Promise<Outcome> {
+  async #outcomeOf(client: string, { server, resource }: CallOf, http: WorldRequest): Promise<Outcome> {
     try {
       const { status, body } = await this.#world.request(client, server, http)
-      return { type: 'responded', at: this.#world.now(), status, body }
+      return { type: 'responded', at: this.#world.now(), status, body: asFirst(resource, body) }
     } catch (error) {
       if (error instanceof ConnectionLost) return { type: 'unknown', at: this.#world.now() }
       throw error
@@ -147,7 +148,7 @@ export class Clients {
   #remember(client: number, resource: Resource, object: unknown): void {
     if (!isFields(object) || Number.isNaN(versionOf(object))) return
     this.#seen.set(this.#idOf(client, resource, namespaceOf(object), nameOf(object)), object)
-    if (resource === resources.gadgets) this.#newest.set(nameOf(object), object)
+    if (resource.plural === 'gadgets') this.#newest.set(nameOf(object), object)
   }
 
   #idOf(client: number, { plural }: Resource, namespace: string | undefined, name: string): string {
@@ -196,7 +197,11 @@ function writeOf(
         }
       return {
         request: { verb: 'create', ...base, spec },
-        http: { method: 'POST', path: pathOf(resource, namespace), body: { ...type, metadata, spec } },
+        http: {
+          method: 'POST',
+          path: pathOf(resource, namespace),
+          body: { ...type, metadata, spec: specIn(resource, spec) },
+        },
       }
     }
     case 'update': {
@@ -207,7 +212,7 @@ function writeOf(
       return {
         // The uid in a body is a precondition.
         request: { verb: 'update', ...base, spec, version, uid: uidIn(kept) },
-        http: { method: 'PUT', path, body: { ...type, metadata, spec } },
+        http: { method: 'PUT', path, body: { ...type, metadata, spec: specIn(resource, spec) } },
       }
     }
     case 'merge': {
@@ -217,7 +222,7 @@ function writeOf(
       const headers = { 'content-type': 'application/merge-patch+json' }
       return {
         request: { verb: 'merge', ...base, spec, version },
-        http: { method: 'PATCH', path, headers, body: { metadata, spec } },
+        http: { method: 'PATCH', path, headers, body: { metadata, spec: specIn(resource, spec) } },
       }
     }
     case 'apply': {
@@ -229,7 +234,7 @@ function writeOf(
           method: 'PATCH',
           path: `${path}?fieldManager=${color}&force=${force}`,
           headers,
-          body: { ...type, metadata: { name, ...marked(color, mark) }, spec },
+          body: { ...type, metadata: { name, ...marked(color, mark) }, spec: specIn(resource, spec) },
         },
       }
     }

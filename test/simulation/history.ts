@@ -1,4 +1,5 @@
 import type { Fields } from '../support/json.ts'
+import type { ServedRelease } from './world/world.ts'
 
 /**
  * What a run did and what came of it, as plain data: the requests and watches of clients as the clients saw them, and the
@@ -11,6 +12,10 @@ export interface History {
   readonly watches: readonly WatchRecord[]
   /** Every change of an object, in the order of revisions. */
   readonly commits: readonly Commit[]
+  /** In the order of revisions. */
+  readonly records: readonly RecordChange[]
+  /** Which releases servers may have served, and when. */
+  readonly served: readonly ServedRelease[]
   readonly compactions: readonly { readonly at: number; readonly revision: number }[]
   /** When the store was restored, and the first revision at which it can be read again. */
   readonly restores: readonly { readonly at: number; readonly revision: number }[]
@@ -136,10 +141,26 @@ export interface Commit {
   readonly resource: string
   readonly namespace: string | undefined
   readonly name: string
-  /** As clients see it at the hub; undefined for a deletion. */
+  /** As the first version shows it; undefined for a deletion. */
   readonly object: Fields | undefined
   /** True for what a restore put or deleted. It deletes everything before it puts what the backup had. */
   readonly isRestored?: boolean
+  /** The name of the version that it is stored in. */
+  readonly storedIn?: string
+  /** The unique values that it holds. Default: those that it has. */
+  readonly holds?: readonly string[]
+}
+
+/** A change of what all servers have to agree on about a kind. */
+export interface RecordChange {
+  readonly revision: number
+  /** `<group>/<plural>` */
+  readonly resource: string
+  /** Whether values are unique, and all are known. Nothing is written while that is found out. */
+  readonly uniqueness: 'none' | 'in force' | 'recomputing'
+  /** The version that writes store, and all that objects may be stored in. */
+  readonly stores: string | undefined
+  readonly mayStore: readonly string[]
 }
 
 export interface Violation {

@@ -1,42 +1,4 @@
-import { defineModel, singleValueIndex } from '@setpoint/controller-runtime'
 import type { Resource } from './history.ts'
-
-const spec = {
-  type: 'object',
-  properties: {
-    email: { type: 'string' },
-    size: { type: 'integer', minimum: 0, maximum: 9 },
-    note: { type: 'string' },
-  },
-} as const
-
-/** A kind of the cluster with a unique value. */
-export const Gadget = defineModel({
-  group: 'sim.example.com',
-  version: 'v1',
-  kind: 'Gadget',
-  singular: 'gadget',
-  plural: 'gadgets',
-  schema: { spec },
-  indexes: [
-    singleValueIndex({ name: 'spec.email', unique: true, indexFunc: gadget => gadget.spec.email }),
-    singleValueIndex({ name: 'spec.size', indexFunc: gadget => gadget.spec.size?.toString() }),
-  ],
-})
-
-/** A kind in namespaces, whose objects belong to gadgets. */
-export const Part = defineModel({
-  group: 'sim.example.com',
-  version: 'v1',
-  kind: 'Part',
-  singular: 'part',
-  plural: 'parts',
-  scope: 'Namespaced',
-  schema: { spec },
-  indexes: [singleValueIndex({ name: 'spec.size', indexFunc: part => part.spec.size?.toString() })],
-})
-
-export const models = [Gadget, Part]
 
 export const gadgets: Resource = {
   group: 'sim.example.com',
@@ -74,6 +36,17 @@ export const reader = 'reader'
 export const resources = { gadgets, parts, namespaces, roles, bindings } as const
 export type ResourceName = keyof typeof resources
 
+/** Returns a kind as requests of a version ask for it. */
+export function resourceOf({
+  of,
+  version,
+}: {
+  readonly of: ResourceName
+  readonly version?: string | undefined
+}): Resource {
+  return version === undefined ? resources[of] : { ...resources[of], version }
+}
+
 /** Returns the path of a kind's collection, or of one object. */
 export function pathOf(
   { group, version, plural, namespaced }: Resource,
@@ -87,13 +60,13 @@ export function pathOf(
 
 /** Returns the content of the reader's role or binding. */
 export function contentOf(resource: Resource): Record<string, unknown> {
-  if (resource === roles)
+  if (resource.plural === roles.plural)
     return {
       rules: [
         { apiGroups: ['sim.example.com'], resources: ['gadgets', 'parts'], verbs: ['get', 'list', 'watch'] },
       ],
     }
-  if (resource !== bindings) return {}
+  if (resource.plural !== bindings.plural) return {}
   const apiGroup = rbac.group
   return {
     roleRef: { apiGroup, kind: 'ClusterRole', name: reader },

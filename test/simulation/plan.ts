@@ -2,6 +2,7 @@ import { Random } from '../soak/random.ts'
 import type { Fields } from '../support/json.ts'
 import type { Selection } from './history.ts'
 import { type ResourceName, reader } from './kinds.ts'
+import { inVersions, reloadsOf } from './plan-reloads.ts'
 import { restoreOf } from './restore-steps.ts'
 import { storyOf } from './stories.ts'
 import type { Fault } from './world/fault.ts'
@@ -18,6 +19,8 @@ export interface Plan {
 /** Something that a client does, or that goes wrong, at a time after all servers have become ready. */
 export type Step =
   | FaultStep
+  /** Installs a release of the plugin on a server, and reloads it there. */
+  | { readonly at: number; readonly server: number; readonly reload: number }
   | { readonly at: number; readonly client: number; readonly server: number; readonly action: Action }
 
 export interface FaultStep {
@@ -27,6 +30,8 @@ export interface FaultStep {
 
 interface Target {
   readonly of: ResourceName
+  /** Default: the first one. */
+  readonly version?: string | undefined
   readonly namespace?: string | undefined
   readonly name: string
 }
@@ -71,6 +76,7 @@ export type Action =
   | {
       readonly do: 'list'
       readonly of: ResourceName
+      readonly version?: string | undefined
       readonly selection: Selection
       readonly limit?: number | undefined
       /** Time between two pages. */
@@ -84,6 +90,7 @@ export type Action =
   | {
       readonly do: 'watch'
       readonly of: ResourceName
+      readonly version?: string | undefined
       readonly watcher: string
       readonly selection: Selection
       readonly timeoutSeconds?: number | undefined
@@ -109,10 +116,14 @@ export function planOf(seed: number, given?: number): Plan {
   const faults = random.chance(0.1) ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
   const operations = random.fork()
   if (operations.chance(0.08)) faults.push(...restoreOf(operations, { servers, lengthMs }))
+  const reloads = operations.chance(0.15) ? reloadsOf(operations, { servers, lengthMs }) : []
   const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
+  moments.push(...reloads.map(({ at }) => at))
   const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count })
   const story = random.chance(0.4) ? storyOf(random.fork(), { servers, clients }) : []
-  const steps = [...writers, ...faults, ...story].toSorted((a, b) => a.at - b.at)
+  const asked = [...writers, ...story]
+  const steps = [...(reloads.length === 0 ? asked : inVersions(operations, asked)), ...reloads, ...faults]
+  steps.sort((a, b) => a.at - b.at)
   return { seed, servers, controllers, steps }
 }
 

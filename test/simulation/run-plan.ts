@@ -1,10 +1,11 @@
 import { Clients } from './clients.ts'
 import type { History, Violation } from './history.ts'
 import { judgeAll, judgeBounds, judgeConvergence } from './judges/index.ts'
-import { models, reader, resources } from './kinds.ts'
+import { reader, resources } from './kinds.ts'
 import { CallLog } from './log.ts'
 import type { Plan, Step } from './plan.ts'
-import { storedCommits } from './stored-commits.ts'
+import { lastRelease, releases } from './releases.ts'
+import { storedCommits, storedRecords } from './stored-commits.ts'
 import type { Held, World, WorldOptions } from './world/world.ts'
 
 const limits = {
@@ -43,7 +44,7 @@ export async function runPlan(
   { keepTrace = false }: { readonly keepTrace?: boolean } = {},
 ): Promise<Run> {
   const { seed, servers, controllers, steps } = plan
-  const world = await openWorld({ seed, servers, controllers, releases: [() => models], keepTrace })
+  const world = await openWorld({ seed, servers, controllers, releases, keepTrace })
   const log = new CallLog()
   const clients = new Clients(world, log, servers)
   const found: Violation[] = []
@@ -65,6 +66,9 @@ export async function runPlan(
       begin(step)
     }
     await world.advance(1)
+    const last = lastRelease(steps)
+    if (steps.some(step => 'reload' in step))
+      for (let server = 0; server < servers; server++) world.reload(server, last)
     world.heal()
     world.trace('the faults have ended')
     const healed = world.now()
@@ -95,6 +99,8 @@ export async function runPlan(
       calls: log.calls,
       watches: log.watches,
       commits: storedCommits(world.store, Object.values(resources)),
+      records: storedRecords(world.store, [resources.gadgets, resources.parts]),
+      served: world.served,
       compactions,
       restores,
       starts: world.starts,
@@ -112,6 +118,10 @@ export async function runPlan(
   function begin(step: Step): void {
     if ('action' in step) {
       catching(clients.play(step.client, step.server, step.action))
+      return
+    }
+    if ('reload' in step) {
+      world.reload(step.server, step.reload)
       return
     }
     const { fault } = step

@@ -1,11 +1,57 @@
 import { decodeStored, objectsPrefix } from '../../apiserver/src/model/index.ts'
-import type { Fields } from '../support/json.ts'
-import { type Commit, type Resource, titleOf } from './history.ts'
-import { restorer, type StoreTruth } from './world/world.ts'
+import { decodeRecord, recordsPrefix } from '../../apiserver/src/registry/index.ts'
+import { type Commit, type RecordChange, type Resource, titleOf } from './history.ts'
+import { metadataOf } from './objects.ts'
+import { storedAsFirst } from './versions.ts'
+import { restorer, type Commit as StoreCommit, type StoreTruth } from './world/world.ts'
 
-/** Returns the changes of objects of some kinds, with each object as clients see it. What the store began with counts as changes. */
+/** Returns the changes of objects of some kinds, with each object as clients see it. */
 export function storedCommits(store: StoreTruth, resources: readonly Resource[]): Commit[] {
   const known = new Map(resources.map(resource => [titleOf(resource), resource]))
+  return changesOf(store).flatMap(({ revision, atMs, by, changes }) =>
+    changes.flatMap(({ key, value }) => {
+      if (!key.startsWith(objectsPrefix)) return []
+      const [group, plural, ...names] = key.slice(objectsPrefix.length).split('/')
+      const resource = known.get(`${group}/${plural}`)
+      const name = names.at(-1)
+      if (resource === undefined || name === undefined) return []
+      const namespace = names.length > 1 ? names[0] : undefined
+      const content = value === undefined ? { object: undefined } : contentOf(value, revision)
+      const isRestored = by === restorer
+      return [{ revision, at: atMs, resource: titleOf(resource), namespace, name, ...content, isRestored }]
+    }),
+  )
+}
+
+function contentOf(value: Buffer, revision: number): Pick<Commit, 'object' | 'storedIn' | 'holds'> {
+  const decoded = decodeStored(value)
+  const { object, storedIn } = storedAsFirst(decoded.object)
+  const text = String(revision)
+  return {
+    object: { ...object, metadata: { ...metadataOf(object), version: text, resourceVersion: text } },
+    storedIn,
+    holds: Object.values(decoded.reservations).flat(),
+  }
+}
+
+/** Returns the changes of the records of some kinds. */
+export function storedRecords(store: StoreTruth, resources: readonly Resource[]): RecordChange[] {
+  const keys = new Map(resources.map(resource => [recordsPrefix + titleOf(resource), titleOf(resource)]))
+  return changesOf(store).flatMap(({ revision, changes }) =>
+    changes.flatMap(({ key, value }) => {
+      const resource = keys.get(key)
+      const record = value && decodeRecord(value)
+      if (resource === undefined || record === undefined) return []
+      const { unique, recomputing, stored } = record
+      const isUnique = Object.keys(unique).length > 0
+      const uniqueness = recomputing ? 'recomputing' : isUnique ? 'in force' : 'none'
+      return [{ revision, resource, uniqueness, stores: stored?.version, mayStore: stored?.all ?? [] }]
+    }),
+  )
+}
+
+/** What the store began with counts as changes. */
+function changesOf(store: StoreTruth): readonly StoreCommit[] {
   const [first] = store.commits
   const base = first === undefined ? [] : [...store.at(first.revision - 1)]
   const beginning = base
@@ -16,23 +62,5 @@ export function storedCommits(store: StoreTruth, resources: readonly Resource[])
       changes: [{ key, value }],
     }))
     .toSorted((a, b) => a.revision - b.revision)
-  return [...beginning, ...store.commits].flatMap(({ revision, atMs, by, changes }) =>
-    changes.flatMap(({ key, value }) => {
-      if (!key.startsWith(objectsPrefix)) return []
-      const [group, plural, ...names] = key.slice(objectsPrefix.length).split('/')
-      const resource = known.get(`${group}/${plural}`)
-      const name = names.at(-1)
-      if (resource === undefined || name === undefined) return []
-      const namespace = names.length > 1 ? names[0] : undefined
-      const object = value === undefined ? undefined : objectOf(value, revision)
-      const isRestored = by === restorer
-      return [{ revision, at: atMs, resource: titleOf(resource), namespace, name, object, isRestored }]
-    }),
-  )
-}
-
-function objectOf(value: Buffer, revision: number): Fields {
-  const { object } = decodeStored(value)
-  const text = String(revision)
-  return { ...object, metadata: { ...object.metadata, version: text, resourceVersion: text } }
+  return [...beginning, ...store.commits]
 }

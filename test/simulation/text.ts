@@ -16,6 +16,7 @@ function stepText(step: Step): string {
     const { type, ...rest } = step.fault
     return `${time}FAULT ${type} ${partsText(rest)}`
   }
+  if ('reload' in step) return `${time}server ${step.server} gets release ${step.reload}`
   const { do: what, ...rest } = step.action
   return `${time}client ${step.client} asks server ${step.server}: ${what} ${partsText(rest)}`
 }

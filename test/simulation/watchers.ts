@@ -1,9 +1,10 @@
 import { isFields } from '../support/json.ts'
 import { headersOf, queryOf } from './clients.ts'
 import type { Selection } from './history.ts'
-import { pathOf, type ResourceName, resources } from './kinds.ts'
+import { pathOf, type ResourceName, resourceOf } from './kinds.ts'
 import type { CallLog } from './log.ts'
 import { versionOf } from './objects.ts'
+import { asFirst } from './versions.ts'
 import type { WatchTransport, World, WorldWatch } from './world/world.ts'
 
 const retryMs = 300
@@ -25,14 +26,15 @@ export class Watchers {
 
   async start(
     { client, server }: { readonly client: number; readonly server: number },
-    { of, watcher, selection, timeoutSeconds, user, over }: WatcherOptions,
+    { of, version, watcher, selection, timeoutSeconds, user, over }: WatcherOptions,
   ): Promise<void> {
     if (this.#running.has(watcher)) return
     const run: Run = { isStopped: false }
     this.#running.set(watcher, run)
     let known: number | undefined
     for (let n = server; !run.isStopped; n++) {
-      const place = { client, server: n % this.#servers, of, watcher, selection, timeoutSeconds, user, over }
+      const target = { of, version, watcher, selection, timeoutSeconds, user, over }
+      const place = { client, server: n % this.#servers, ...target }
       known = await this.#watch(run, place, known)
       await this.#world.sleep(retryMs)
     }
@@ -52,8 +54,8 @@ export class Watchers {
 
   /** Returns the version from which the next watch resumes. Undefined if it has to begin again. */
   async #watch(run: Run, place: Place, from: number | undefined): Promise<number | undefined> {
-    const { client, server, of, watcher, selection, timeoutSeconds, user, over } = place
-    const resource = resources[of]
+    const { client, server, watcher, selection, timeoutSeconds, user, over } = place
+    const resource = resourceOf(place)
     const query = queryOf(selection)
     query.set('watch', 'true')
     query.set('allowWatchBookmarks', 'true')
@@ -71,7 +73,8 @@ export class Watchers {
     let isExpired = false
     for await (const message of watch) {
       if (!isFields(message)) continue
-      const { type, object } = message
+      const { type } = message
+      const object = asFirst(resource, message.object)
       record.message({ at: this.#world.now(), type: String(type), object })
       if (type === 'ERROR') isExpired ||= isFields(object) && object.code === 410
       else if (type === 'BOOKMARK' || known !== undefined) known = versionOf(object)
@@ -87,6 +90,7 @@ export class Watchers {
 
 interface WatcherOptions {
   readonly of: ResourceName
+  readonly version?: string | undefined
   readonly watcher: string
   readonly selection: Selection
   readonly timeoutSeconds?: number | undefined

@@ -3,6 +3,7 @@ import { isFields } from '../../support/json.ts'
 import { type Call, type Commit, type History, titleOf, type Violation } from '../history.ts'
 import { isSelected, metadataOf, nameOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
+import { mayLackVersion } from './served.ts'
 
 const judge = 'reads'
 
@@ -15,6 +16,7 @@ export function judgeReads(history: History): Violation[] {
   return history.calls.flatMap(call => {
     const { outcome } = call
     if (call.type === 'write' || outcome.type !== 'responded') return []
+    if (outcome.status === 404 && mayLackVersion(history, call)) return []
     const found =
       call.type === 'get' ? judgeGet(call, outcome, truth) : judgeList(call, outcome, truth, history)
     return found.map(text => ({ judge, at: call.at, message: `call ${call.id} (${call.type}) ${text}` }))

@@ -1,32 +1,53 @@
-import { type History, titleOf, type Violation } from '../history.ts'
+import { type Commit, type History, titleOf, type Violation } from '../history.ts'
 import { specOf } from '../objects.ts'
 
 const judge = 'unique values'
 
-/** No two objects have one value of a unique index at any revision, and a refused duplicate had a holder. */
-export function judgeUniqueValues({ commits, calls }: History): Violation[] {
+/**
+ * No two objects hold one value of a unique index at any revision. As long as the index is in force, an object gets a value
+ * only if it holds it, and while the values are computed no object gets any. A refused duplicate had a holder.
+ */
+export function judgeUniqueValues({ commits, calls, records }: History): Violation[] {
   const found: Violation[] = []
   const kinds = new Map(calls.map(({ resource }) => [titleOf(resource), resource]))
-  /** Who holds a value, by kind and value. */
+  /** The object that holds a value, by kind and value. */
   const holders = new Map<string, string>()
-  const held = new Map<string, string>()
-  for (const { resource, namespace, name, object, revision, at } of commits) {
+  const before = new Map<string, Commit>()
+  for (const commit of commits) {
+    const { resource, namespace, name, object, revision, at } = commit
     const field = kinds.get(resource)?.unique
     if (field === undefined) continue
+    const say = (message: string) =>
+      found.push({ judge, at, message: `${name} has at ${revision} ${message}` })
     const id = `${resource}/${namespace ?? ''}/${name}`
-    const old = held.get(id)
-    if (old !== undefined && holders.get(old) === id) holders.delete(old)
-    held.delete(id)
+    const previous = before.get(id)
+    for (const value of holdsOf(previous, field)) holders.delete(`${resource}=${value}`)
+    for (const value of holdsOf(commit, field)) {
+      const key = `${resource}=${value}`
+      const other = holders.get(key)
+      if (other !== undefined && other !== id) say(`the value ${value} of ${other}`)
+      holders.set(key, id)
+    }
+    before.set(id, commit)
     const value = specOf(object)[field]
-    if (value === undefined) continue
-    const key = `${resource}=${String(value)}`
-    const other = holders.get(key)
-    if (other !== undefined)
-      found.push({ judge, at, message: `${name} has at ${revision} the value ${String(value)} of ${other}` })
-    holders.set(key, id)
-    held.set(id, key)
+    if (value === undefined || value === specOf(previous?.object)[field] || commit.isRestored) continue
+    const uniqueness = uniquenessAt(records, resource, revision)
+    if (uniqueness === 'recomputing') say(`got the value ${String(value)} while unique values were computed`)
+    if (uniqueness === 'in force' && !holdsOf(commit, field).includes(String(value)))
+      say(`got the value ${String(value)} without holding it`)
   }
   return [...found, ...calls.flatMap(call => judgeDuplicate(call, commits))]
+}
+
+/** Returns the values that an object holds, by default the one that it has. */
+function holdsOf(commit: Commit | undefined, field: string): readonly string[] {
+  const value = specOf(commit?.object)[field]
+  return commit?.holds ?? (value === undefined ? [] : [String(value)])
+}
+
+function uniquenessAt(records: History['records'], resource: string, revision: number) {
+  const last = records.findLast(each => each.resource === resource && each.revision <= revision)
+  return last?.uniqueness ?? 'in force'
 }
 
 function judgeDuplicate(call: History['calls'][number], commits: History['commits']): Violation[] {
@@ -42,7 +63,7 @@ function judgeDuplicate(call: History['calls'][number], commits: History['commit
       !(each.name === name && each.namespace === namespace) &&
       each.at <= outcome.at &&
       unique !== undefined &&
-      specOf(each.object)[unique] === value &&
+      holdsOf(each, unique).includes(String(value)) &&
       isStillThere(each, commits, call.at),
   )
   if (wasHeld) return []

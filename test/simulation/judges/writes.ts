@@ -10,6 +10,7 @@ import {
 } from '../history.ts'
 import { finalizersOf, markOf, metadataOf, specOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
+import { mayLackVersion } from './served.ts'
 
 const judge = 'writes'
 
@@ -24,15 +25,16 @@ export function judgeWrites(history: History): Violation[] {
   const truth = new Truth(history)
   const writes = history.calls.filter(call => call.type === 'write')
   return [
-    ...writes.flatMap(write => judgeWrite(write, truth).map(text => violation(write, text))),
+    ...writes.flatMap(write => judgeWrite(write, truth, history).map(text => violation(write, text))),
     ...judgeMarks(writes, truth),
   ]
 }
 
-function judgeWrite(write: Write, truth: Truth): string[] {
+function judgeWrite(write: Write, truth: Truth, history: History): string[] {
   const { outcome } = write
   if (outcome.type !== 'responded') return []
   if (outcome.status < 300) return acknowledged(write, outcome, truth)
+  if (outcome.status === 404 && mayLackVersion(history, write)) return []
   return refused(write, outcome, truth)
 }
 

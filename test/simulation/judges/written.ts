@@ -134,6 +134,6 @@ export function bookmark(at: number, revision: number, isFirst = false): Message
 }
 
 export function history(parts: Partial<History>): History {
-  const nothing = { calls: [], watches: [], commits: [], compactions: [], restores: [], starts: [] }
-  return { ...nothing, healedAt: 10_000, endedAt: 10_000, ...parts }
+  const changes = { commits: [], records: [], served: [], compactions: [], restores: [], starts: [] }
+  return { calls: [], watches: [], ...changes, healedAt: 10_000, endedAt: 10_000, ...parts }
 }
