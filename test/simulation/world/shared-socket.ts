@@ -88,7 +88,9 @@ class SharedWatch extends ClientWatch {
     this.#left = parts.left
   }
 
-  take(message: unknown): void {
+  take(message: { readonly type: unknown; readonly object: unknown }): void {
+    // A refusal comes as an error and the end. On other transports it is a response.
+    if (!this.#hasMessages && message.type === 'ERROR' && codeOf(message.object) !== 410) return
     this.#hasMessages = true
     this.received(message)
   }
@@ -105,4 +107,8 @@ class SharedWatch extends ClientWatch {
   protected override disconnect(): void {
     this.#left()
   }
+}
+
+function codeOf(status: unknown): unknown {
+  return isFields(status) ? status.code : undefined
 }
