@@ -4,7 +4,16 @@ import type { Call, CallOf, Message, Outcome, Resource, Selection, WatchRecord }
 export class CallLog {
   readonly calls: Call[] = []
   readonly watches: WatchRecord[] = []
-  #last = 0
+  #last: number
+
+  constructor(last = 0) {
+    this.#last = last
+  }
+
+  /** Returns an empty one, whose calls have later numbers. */
+  next(): CallLog {
+    return new CallLog(this.#last)
+  }
 
   nextId(): number {
     return ++this.#last

@@ -268,6 +268,12 @@ export const mutations: readonly Mutation[] = [
     to: 'if (this.grantOf(user, verb, target) === undefined && !this.#isReady) throw',
   },
   {
+    name: 'a restored store that has grown is taken for the one before',
+    file: `${world}/store-link.ts`,
+    from: 'return this.#core.life !== this.life',
+    to: 'return this.#core.revision < this.#delivered',
+  },
+  {
     name: 'a server goes on with a store that was restored',
     file: `${world}/store-link.ts`,
     from: 'return this.#core.life !== this.life',

@@ -1,11 +1,9 @@
-import { Clients } from './clients.ts'
 import type { History, Violation } from './history.ts'
-import { judgeAll, judgeBounds, judgeConvergence } from './judges/index.ts'
-import { reader, resources } from './kinds.ts'
-import { CallLog } from './log.ts'
+import { judgeAll, judgeBounds, judgeConvergence, judgeSoFar } from './judges/index.ts'
+import { reader } from './kinds.ts'
 import type { Plan, Step } from './plan.ts'
+import { RecordedLife } from './recorded-life.ts'
 import { lastRelease, releases } from './releases.ts'
-import { storedCommits, storedRecords } from './stored-commits.ts'
 import type { Held, World, WorldOptions } from './world/world.ts'
 
 const limits = {
@@ -45,11 +43,8 @@ export async function runPlan(
 ): Promise<Run> {
   const { seed, servers, controllers, steps } = plan
   const world = await openWorld({ seed, servers, controllers, releases, keepTrace })
-  const log = new CallLog()
-  const clients = new Clients(world, log, servers)
+  let life = new RecordedLife(world, servers)
   const found: Violation[] = []
-  const compactions: { at: number; revision: number }[] = []
-  const restores: { at: number; revision: number }[] = []
   const say = (message: string) => found.push({ judge: 'convergence', at: world.now(), message })
   const catching = (work: Promise<void>) => {
     work.catch((error: unknown) =>
@@ -78,46 +73,31 @@ export async function runPlan(
     const healedAt = world.now()
     for (let server = 0; server < servers; server++)
       for (const of of ['gadgets', 'parts', 'namespaces'] as const)
-        catching(clients.play(0, server, { do: 'list', of, selection: {}, stale: false }))
+        catching(life.play(0, server, { do: 'list', of, selection: {}, stale: false }))
     await world.advance(limits.endMs)
     for (const { message } of world.failures) say(`the world failed: ${message}`)
-    const history = historyAt(healedAt)
+    const history = life.historyAt(healedAt)
     const { lines, traceHash, counts } = world
     const violations = [...found, ...judgeAll(history)]
-    clients.close()
+    life.close()
     violations.push(...judgeBounds(await samplesAtRest(world), world.now()))
     const operations = counts.requests
     const result = { violations, history, lines: [...lines], traceHash, operations, events: counts.events }
     return { ...result, simulatedMs: world.now() }
   } finally {
-    clients.close()
+    life.close()
     await world.close()
-  }
-
-  function historyAt(healedAt: number): History {
-    return {
-      calls: log.calls,
-      watches: log.watches,
-      commits: storedCommits(world.store, Object.values(resources)),
-      records: storedRecords(world.store, [resources.gadgets, resources.parts]),
-      served: world.served,
-      compactions,
-      restores,
-      starts: world.starts,
-      healedAt,
-      endedAt: world.now(),
-    }
   }
 
   /** Returns whether nothing is left to do, so that no more time has to pass. */
   function isAtRest(healed: number): boolean {
     const now = world.now()
-    return now >= healed + limits.restMs && judgeConvergence(historyAt(now)).length === 0
+    return now >= healed + limits.restMs && judgeConvergence(life.historyAt(now)).length === 0
   }
 
   function begin(step: Step): void {
     if ('action' in step) {
-      catching(clients.play(step.client, step.server, step.action))
+      catching(life.play(step.client, step.server, step.action))
       return
     }
     if ('reload' in step) {
@@ -125,13 +105,17 @@ export async function runPlan(
       return
     }
     const { fault } = step
-    if (fault.type === 'compact')
-      compactions.push({ at: world.now(), revision: world.store.revision - fault.keep })
-    const { life } = world.store
+    if (fault.type === 'compact') life.compacted(world.store.revision - fault.keep)
+    const before = world.store.life
+    const past = fault.type === 'putBack' ? life.ended() : undefined
     world.inject(fault)
-    if (world.store.life === life) return
-    // All earlier versions count as compacted.
-    for (const list of [restores, compactions]) list.push({ at: world.now(), revision: world.store.revision })
+    if (world.store.life === before) return
+    if (past === undefined) life.restored()
+    else {
+      found.push(...judgeSoFar(past))
+      life.close()
+      life = life.next()
+    }
   }
 }
 

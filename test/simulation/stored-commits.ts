@@ -53,12 +53,12 @@ export function storedRecords(store: StoreTruth, resources: readonly Resource[])
 /** What the store began with counts as changes. */
 function changesOf(store: StoreTruth): readonly StoreCommit[] {
   const [first] = store.commits
-  const base = first === undefined ? [] : [...store.at(first.revision - 1)]
-  const beginning = base
+  const base = store.at(first === undefined ? store.revision : first.revision - 1)
+  const beginning = [...base]
     .map(([key, { value, modRevision }]) => ({
       revision: modRevision,
       atMs: 0,
-      by: '',
+      by: restorer,
       changes: [{ key, value }],
     }))
     .toSorted((a, b) => a.revision - b.revision)

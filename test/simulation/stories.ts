@@ -64,6 +64,7 @@ const stories: readonly ((told: Told) => void)[] = [
   namespaceCreatedAgain,
   watcherThatWasAway,
   changesAtBookmarks,
+  storePutBack,
 ]
 
 /** The collector sees that an owner is deleted before it sees the owner's dependents. */
@@ -141,5 +142,44 @@ function changesAtBookmarks(told: Told): void {
     told.wait(random.below(120))
     if (random.chance(0.5)) told.write('gadgets', `g${random.below(5)}`)
     else told.write('parts', `p${random.below(5)}`, 'default')
+  }
+}
+
+/**
+ * Files of an earlier store are put back while one server is not stopped and stands still, or does not reach its clients. The
+ * store has grown past what that server knows when it goes on.
+ */
+function storePutBack(told: Told): void {
+  const { random } = told
+  const write = () => told.write('gadgets', `g${random.below(3)}`)
+  const writeSome = (count: number) => {
+    for (let n = 0; n < count; n++) {
+      write()
+      told.wait(random.below(30))
+    }
+  }
+  writeSome(random.below(4))
+  told.inject({ type: 'backUp' })
+  writeSome(1 + random.below(4))
+  told.wait(50)
+  const forgotten = told.server()
+  const forMs = 1_000 + random.below(3_000)
+  told.inject(
+    random.chance(0.7)
+      ? { type: 'pause', node: forgotten, forMs }
+      : { type: 'lag', node: forgotten, byMs: 3_000, forMs },
+  )
+  told.wait(random.below(50))
+  told.inject({ type: 'putBack', forgotten })
+  told.wait(500)
+  told.ask({ do: 'watch', of: 'gadgets', watcher: 'anew-gadgets', selection: {} })
+  writeSome(3 + random.below(8))
+  told.wait(random.below(forMs))
+  for (let n = 0; n < 10; n++) {
+    told.wait(random.below(400))
+    if (random.chance(0.3)) write()
+    else if (random.chance(0.5))
+      told.ask({ do: 'list', of: 'gadgets', selection: {}, stale: random.chance(0.2) })
+    else told.ask({ do: 'get', of: 'gadgets', name: `g${random.below(3)}`, stale: false })
   }
 }

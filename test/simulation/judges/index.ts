@@ -8,7 +8,7 @@ import { judgeBounds } from './bounds.ts'
 import { judgeConvergence } from './convergence.ts'
 import { judgeLife } from './life.ts'
 import { judgeReads } from './reads.ts'
-import { judgeRestores } from './restores.ts'
+import { isFromMemory, judgeRestores, overrun } from './restores.ts'
 import { judgeUniqueValues } from './values.ts'
 import { judgeWatches } from './watches.ts'
 import { judgeWrites } from './writes.ts'
@@ -24,7 +24,12 @@ const judges: readonly Judge[] = [
   judgeConvergence,
 ]
 
-export { judgeBounds, judgeConvergence }
+export { isFromMemory, judgeBounds, judgeConvergence, overrun }
+
+/** Judges what happened while things went wrong, so that nothing has to be done yet. */
+export function judgeSoFar(history: History): Violation[] {
+  return judges.filter(judge => judge !== judgeConvergence).flatMap(judge => judge(history))
+}
 
 export function judgeAll(history: History): Violation[] {
   return judges.flatMap(judge => judge(history))

@@ -45,3 +45,8 @@ export type Fault =
   | { readonly type: 'backUp' }
   /** The store becomes what it was at a backup (default: the last), with another identity. Without a backup it does nothing. */
   | { readonly type: 'restore'; readonly backup?: number }
+  /**
+   * An operator puts a copy of the store's files back, of the last backup, so that versions are given out a second time.
+   * Servers, controllers and clients are stopped before and started after it, except for a server that was forgotten.
+   */
+  | { readonly type: 'putBack'; readonly forgotten?: string }

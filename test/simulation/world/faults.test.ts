@@ -112,6 +112,28 @@ test('servers refuse a restored store until they are started again', async () =>
   expect(messages).toMatchObject([{ type: 'ERROR', object: { code: 410 } }])
 })
 
+test('a store whose files are put back gives out versions again, and is refused by a server that was forgotten', async () => {
+  await using world = await openReady()
+  await call(world, 0, creation('kept'))
+  world.inject({ type: 'backUp' })
+  const { body: lost } = await call(world, 0, creation('lost'))
+  world.inject({ type: 'pause', node: 'server-1', forMs: 3_000 })
+  world.inject({ type: 'putBack', forgotten: 'server-1' })
+  await world.advance(2_000)
+  const { body: first } = await call(world, 0, creation('b'))
+  const versionOf = (object: unknown) =>
+    Number(Reflect.get(Object(Reflect.get(Object(object), 'metadata')), 'version'))
+  expect(versionOf(first)).toBeLessThanOrEqual(versionOf(lost) + 2)
+  while (world.store.revision <= versionOf(lost)) await call(world, 0, creation(`n${world.store.revision}`))
+  await world.advance(2_000)
+  expect(await call(world, 1, list)).toMatchObject({ status: 503 })
+  world.heal()
+  expect(await world.settle(60_000)).toBe(true)
+  const { body } = await call(world, 1, list)
+  expect(JSON.stringify(body)).toContain('"name":"kept"')
+  expect(JSON.stringify(body)).not.toContain('"name":"lost"')
+})
+
 const anyFaults: readonly Fault[] = [
   { type: 'kill', node: 'server-0', forMs: 3_000 },
   { type: 'restart', node: 'controllers-0' },

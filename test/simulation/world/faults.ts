@@ -96,7 +96,18 @@ export class Faults {
       case 'restore':
         this.#restore(fault.backup)
         return
+      case 'putBack':
+        this.#putBack(fault.forgotten)
+        return
     }
+  }
+
+  #putBack(forgotten: string | undefined): void {
+    if (!this.#core.putBack()) return
+    const stopped = this.#processes.filter(({ name }) => name !== forgotten)
+    for (const each of stopped) each.kill()
+    for (const link of this.#service.links) link.replaced()
+    for (const each of stopped) each.start()
   }
 
   /** Ends all faults, also of clocks, and starts what was killed. After a restore servers go on only if started again. */

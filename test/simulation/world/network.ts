@@ -223,6 +223,7 @@ export class Network implements Route {
       else toServer.finish()
     })
     this.#scheduler.schedule(listener.node, 0, () => {
+      if (server.destroyed) return
       server.connect({ out: toClient, in: toServer })
       listener.accept(server)
     })

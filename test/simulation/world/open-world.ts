@@ -203,7 +203,9 @@ class SimulatedWorld implements World {
 
   inject(fault: Fault): void {
     this.trace(`fault ${JSON.stringify(fault)}`)
+    const { life } = this.#core
     this.#faults.inject(fault)
+    if (fault.type === 'putBack' && this.#core.life !== life) this.#stopClients()
   }
 
   heal(): void {
@@ -275,6 +277,16 @@ class SimulatedWorld implements World {
 
   #nodeOf(name: string): WorldNode | undefined {
     return this.#processes.find(each => each.name === name)?.node ?? this.#clients.get(name)?.node
+  }
+
+  /** What they had sent and not received is lost, and their next requests come from processes that know nothing. */
+  #stopClients(): void {
+    for (const { node } of this.#clients.values()) {
+      node.die()
+      this.#network.end(node)
+    }
+    this.#clients.clear()
+    this.#changedAt = this.#core.revision
   }
 
   #failed(reason: unknown): void {

@@ -45,9 +45,12 @@ export class WorldSocket extends Duplex implements PipeEnd {
   }
 
   break(): void {
-    this.destroy(
-      Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET', syscall: 'read', errno: -104 }),
-    )
+    // A server that stands still has not accepted it yet, and never hears of it.
+    if (this.#in === undefined && !this.connecting) this.destroy()
+    else
+      this.destroy(
+        Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET', syscall: 'read', errno: -104 }),
+      )
   }
 
   override _read(): void {

@@ -28,6 +28,7 @@ type State = ReadonlyMap<string, KeyValue>
 
 interface Backup {
   readonly state: State
+  readonly revision: Revision
 }
 
 export const coreDefaults = Object.freeze({
@@ -214,7 +215,7 @@ export class StoreCore implements StoreTruth {
   }
 
   backUp(): number {
-    return this.#backups.push({ state: new Map(this.#state) }) - 1
+    return this.#backups.push({ state: new Map(this.#state), revision: this.#revision }) - 1
   }
 
   /**
@@ -249,6 +250,23 @@ export class StoreCore implements StoreTruth {
     }
     this.#revision = toRevision(deletion + moved.size)
     this.#compacted = this.#revision
+    return true
+  }
+
+  /**
+   * Replaces the files by those of the last backup. Revisions after it are given out a second time, with other content.
+   * Returns false without a backup.
+   */
+  putBack(): boolean {
+    const found = this.#backups.at(-1)
+    if (found === undefined) return false
+    this.#life++
+    this.#base = found.state
+    this.#state = new Map(found.state)
+    this.#keys = [...this.#state.keys()].sort(byBytes)
+    this.#log = []
+    this.#revision = found.revision
+    this.#compacted = found.revision
     return true
   }
 

@@ -194,7 +194,10 @@ export interface Commit {
 export interface StoreTruth {
   /** The last revision. */
   readonly revision: number
-  /** All commits since the world began, in order. A restore deletes everything and puts what the backup had. */
+  /**
+   * All commits since the world began, or since the files of an earlier store were put back, in order. A restore deletes
+   * everything and puts what the backup had.
+   */
   readonly commits: readonly Commit[]
   /** Counts the restores. */
   readonly life: number
