@@ -21,6 +21,7 @@ import { StoreService } from './store-service.ts'
 import { Trace } from './trace.ts'
 import type {
   Held,
+  Release,
   SeededRandom,
   ServedRelease,
   StoreTruth,
@@ -37,26 +38,43 @@ import { WorldPlugin } from './world-plugin.ts'
 import type { WorldProcess } from './world-process.ts'
 
 let isOpen = false
-let earlier: Promise<readonly KeyValue[]> | undefined
+/** What a store has after the first start with certain releases, or without plugins. */
+const contents = new WeakMap<readonly Release[], Promise<readonly KeyValue[]>>()
+const withoutPlugins: readonly Release[] = []
 
 /** Opens a world. Its servers start as time passes. Only one can be open at a time. */
 export async function openWorld(options: WorldOptions): Promise<World> {
   // Modules are files, so they are loaded before.
   await Promise.all([loadRules(options.releases.flatMap(release => release())), loadWebSockets()])
-  earlier ??= contentAfterStart()
-  const content = await earlier
+  const content = {
+    withPlugins: await contentAfterStart(options.releases),
+    withoutPlugins: await contentAfterStart(withoutPlugins),
+  }
   if (isOpen) throw new Error('another world is open: close it first')
   isOpen = true
   return new SimulatedWorld(options, content)
 }
 
-/** Returns what a server without plugins stores at its first start, as a store that was used before has it. */
-async function contentAfterStart(): Promise<readonly KeyValue[]> {
-  const world = new SimulatedWorld({ seed: 0, servers: 1, releases: [] }, undefined)
+/** Returns what a server stores at its first start, as a store that was used before has it. */
+function contentAfterStart(releases: readonly Release[]): Promise<readonly KeyValue[]> {
+  const known = contents.get(releases)
+  if (known !== undefined) return known
+  const content = firstStart(releases)
+  contents.set(releases, content)
+  return content
+}
+
+async function firstStart(releases: readonly Release[]): Promise<readonly KeyValue[]> {
+  const world = new SimulatedWorld({ seed: 0, servers: 1, releases }, undefined)
   if (!(await world.settle(60_000))) throw new Error('the first start does not end')
   const content = world.content
   await world.close()
   return content.filter(({ key }) => !isRenewed(key))
+}
+
+interface EarlierContent {
+  readonly withPlugins: readonly KeyValue[]
+  readonly withoutPlugins: readonly KeyValue[]
 }
 
 class SimulatedWorld implements World {
@@ -79,7 +97,7 @@ class SimulatedWorld implements World {
   /** The last revision that counts as a change, see `isRenewed`. */
   #changedAt = 0
 
-  constructor(options: WorldOptions, earlier: readonly KeyValue[] | undefined) {
+  constructor(options: WorldOptions, earlier: EarlierContent | undefined) {
     const { seed, servers = 2, controllers = 0, releases, keepTrace = false } = options
     this.random = seededRandom(seed)
     const scheduler = new Scheduler(seed)
@@ -89,7 +107,9 @@ class SimulatedWorld implements World {
     this.#core = new StoreCore(() => scheduler.now)
     const random = (name: string) => this.random.fork(name)
     // A first start takes as much work as a hundred requests, so most worlds begin after one.
-    if (earlier !== undefined && !random('start').chance(startsEmpty)) this.#core.begin(earlier)
+    const start = random('start').next()
+    if (earlier !== undefined && start >= startsEmpty)
+      this.#core.begin(start < startsWithout ? earlier.withoutPlugins : earlier.withPlugins)
     this.#service = new StoreService({
       scheduler,
       random: random('store'),
@@ -317,7 +337,8 @@ function isRenewed(key: string): boolean {
   return key.startsWith('objects/coordination.k8s.io/leases/') || key === 'compaction'
 }
 
-/** Probability that a world begins with an empty store. */
+/** Worlds begin with an empty store, or with one of a server without plugins, if a random number is below these. */
 const startsEmpty = 0.1
+const startsWithout = 0.2
 
 const settleDefaults = Object.freeze({ stepMs: 100, quietMs: 2_000 })
