@@ -16,6 +16,8 @@ export interface History {
   readonly records: readonly RecordChange[]
   /** Which releases servers may have served, and when. */
   readonly served: readonly ServedRelease[]
+  /** The release that every server got last. */
+  readonly lastRelease: number
   readonly compactions: readonly { readonly at: number; readonly revision: number }[]
   /** When the store was restored, and the first revision at which it can be read again. */
   readonly restores: readonly { readonly at: number; readonly revision: number }[]

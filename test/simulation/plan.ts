@@ -113,10 +113,11 @@ export function planOf(seed: number, given?: number): Plan {
   const servers = random.chance(0.7) ? 2 : 3
   const controllers = random.chance(0.5) ? 2 : 1
   const lengthMs = random.pick([2_000, 10_000, 40_000, 100_000])
-  const faults = random.chance(0.1) ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
   const operations = random.fork()
-  if (operations.chance(0.08)) faults.push(...restoreOf(operations, { servers, lengthMs }))
   const reloads = operations.chance(0.15) ? reloadsOf(operations, { servers, lengthMs }) : []
+  const isCalm = random.chance(reloads.length === 0 ? 0.1 : 0.4)
+  const faults = isCalm ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
+  if (!isCalm && operations.chance(0.08)) faults.push(...restoreOf(operations, { servers, lengthMs }))
   const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
   moments.push(...reloads.map(({ at }) => at))
   const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count })

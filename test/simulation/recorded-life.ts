@@ -7,13 +7,19 @@ import type { Action } from './plan.ts'
 import { storedCommits, storedRecords } from './stored-commits.ts'
 import type { World } from './world/world.ts'
 
+interface LifeOptions {
+  readonly servers: number
+  /** The release that all servers serve in the end. */
+  readonly lastRelease: number
+}
+
 /**
  * Clients and the record of what they do, for as long as a version means one state: until the files of an earlier store are
  * put back. Then the clients are stopped, and others begin, which know nothing.
  */
 export class RecordedLife {
   readonly #world: World
-  readonly #servers: number
+  readonly #options: LifeOptions
   readonly #log: CallLog
   readonly #isLater: boolean
   readonly #clients: Clients
@@ -21,13 +27,13 @@ export class RecordedLife {
   readonly #restores: { at: number; revision: number }[] = []
 
   /** @param earlier the log of the life before */
-  constructor(world: World, servers: number, earlier?: CallLog) {
+  constructor(world: World, options: LifeOptions, earlier?: CallLog) {
     this.#isLater = earlier !== undefined
     const log = earlier?.next() ?? new CallLog()
     this.#world = world
-    this.#servers = servers
+    this.#options = options
     this.#log = log
-    this.#clients = new Clients(world, log, servers)
+    this.#clients = new Clients(world, log, options.servers)
   }
 
   play(client: number, server: number, action: Action): Promise<void> {
@@ -53,7 +59,7 @@ export class RecordedLife {
 
   /** Returns the record of the life that begins just now, because the files of an earlier store were put back. */
   next(): RecordedLife {
-    const next = new RecordedLife(this.#world, this.#servers, this.#log)
+    const next = new RecordedLife(this.#world, this.#options, this.#log)
     next.restored()
     return next
   }
@@ -77,6 +83,7 @@ export class RecordedLife {
       commits: storedCommits(this.#world.store, Object.values(resources)),
       records: storedRecords(this.#world.store, [resources.gadgets, resources.parts]),
       served: this.#world.served,
+      lastRelease: this.#options.lastRelease,
       compactions: this.#compactions,
       healedAt,
       endedAt: this.#world.now(),

@@ -1,6 +1,7 @@
 import type { History, Violation } from './history.ts'
 import { judgeAll, judgeBounds, judgeConvergence, judgeSoFar } from './judges/index.ts'
 import { reader } from './kinds.ts'
+import { lastActions } from './last-actions.ts'
 import type { Plan, Step } from './plan.ts'
 import { RecordedLife } from './recorded-life.ts'
 import { lastRelease, releases } from './releases.ts'
@@ -43,7 +44,7 @@ export async function runPlan(
 ): Promise<Run> {
   const { seed, servers, controllers, steps } = plan
   const world = await openWorld({ seed, servers, controllers, releases, keepTrace })
-  let life = new RecordedLife(world, servers)
+  let life = new RecordedLife(world, { servers, lastRelease: lastRelease(steps) })
   const found: Violation[] = []
   const say = (message: string) => found.push({ judge: 'convergence', at: world.now(), message })
   const catching = (work: Promise<void>) => {
@@ -51,6 +52,8 @@ export async function runPlan(
       say(`a client failed: ${error instanceof Error ? error.stack : String(error)}`),
     )
   }
+  const hasReloads = steps.some(step => 'reload' in step)
+  const last = lastRelease(steps)
   try {
     world.setTokens([{ token: reader, user: reader }])
     if (!(await areReady(world, servers))) say('not all servers became ready')
@@ -61,9 +64,7 @@ export async function runPlan(
       begin(step)
     }
     await world.advance(1)
-    const last = lastRelease(steps)
-    if (steps.some(step => 'reload' in step))
-      for (let server = 0; server < servers; server++) world.reload(server, last)
+    if (hasReloads) for (let server = 0; server < servers; server++) world.reload(server, last)
     world.heal()
     world.trace('the faults have ended')
     const healed = world.now()
@@ -72,8 +73,7 @@ export async function runPlan(
     if (!(await areReady(world, servers))) say('not all servers became ready after the faults')
     const healedAt = world.now()
     for (let server = 0; server < servers; server++)
-      for (const of of ['gadgets', 'parts', 'namespaces'] as const)
-        catching(life.play(0, server, { do: 'list', of, selection: {}, stale: false }))
+      for (const action of lastActions(server, hasReloads)) catching(life.play(0, server, action))
     await world.advance(limits.endMs)
     for (const { message } of world.failures) say(`the world failed: ${message}`)
     const history = life.historyAt(healedAt)

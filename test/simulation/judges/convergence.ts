@@ -2,6 +2,7 @@ import type { History, Violation } from '../history.ts'
 import { metadataOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
 import { ownersOf } from './life.ts'
+import { judgeReleases } from './releases.ts'
 import { changesFor } from './watches.ts'
 
 const judge = 'convergence'
@@ -43,7 +44,8 @@ export function judgeConvergence(history: History): Violation[] {
       if (endedAt - commit.at > deliveryMs)
         say(`watch ${watch.id} has not sent ${type} ${commit.name} of ${commit.revision}`)
   }
-  return [...found, ...judgeDependents(truth, endedAt), ...judgeNamespaces(truth, endedAt)]
+  const left = [...judgeDependents(truth, endedAt), ...judgeNamespaces(truth, endedAt)]
+  return [...found, ...left, ...judgeReleases(history)]
 }
 
 function judgeDependents(truth: Truth, at: number): Violation[] {

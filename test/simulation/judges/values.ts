@@ -21,7 +21,10 @@ export function judgeUniqueValues({ commits, calls, records }: History): Violati
       found.push({ judge, at, message: `${name} has at ${revision} ${message}` })
     const id = `${resource}/${namespace ?? ''}/${name}`
     const previous = before.get(id)
-    for (const value of holdsOf(previous, field)) holders.delete(`${resource}=${value}`)
+    for (const value of holdsOf(previous, field)) {
+      const key = `${resource}=${value}`
+      if (holders.get(key) === id) holders.delete(key)
+    }
     for (const value of holdsOf(commit, field)) {
       const key = `${resource}=${value}`
       const other = holders.get(key)

@@ -125,7 +125,8 @@ function refused(write: Write, { at, status, body }: Response, truth: Truth): st
   const reason = isFields(body) ? body.reason : undefined
   switch (status) {
     case 404:
-      if (request.verb === 'create') return []
+      if (request.verb === 'create')
+        return resource.namespaced ? [] : ['was refused with 404, although its kind is served']
       return ever(each => !exists(each)) ? [] : ['was refused with 404, but the object existed all the time']
     case 409: {
       if (isDuplicate(body)) return []

@@ -134,6 +134,14 @@ export function bookmark(at: number, revision: number, isFirst = false): Message
 }
 
 export function history(parts: Partial<History>): History {
-  const changes = { commits: [], records: [], served: [], compactions: [], restores: [], starts: [] }
+  const changes = {
+    commits: [],
+    records: [],
+    served: [],
+    lastRelease: 0,
+    compactions: [],
+    restores: [],
+    starts: [],
+  }
   return { calls: [], watches: [], ...changes, healedAt: 10_000, endedAt: 10_000, ...parts }
 }

@@ -1,0 +1,29 @@
+import type { History, Violation } from '../history.ts'
+import { Truth } from '../truth.ts'
+
+const judge = 'convergence'
+
+/** In the end every server serves the last release alone, and all objects are stored in the version that writes store. */
+export function judgeReleases(history: History): Violation[] {
+  const { served, records, lastRelease, endedAt } = history
+  const found: Violation[] = []
+  const say = (message: string) => found.push({ judge, at: endedAt, message })
+  for (const server of new Set(served.map(each => each.server))) {
+    const serving = served.filter(each => each.server === server && each.until === Number.POSITIVE_INFINITY)
+    const releases = serving.map(({ release }) => release).join(' and ')
+    if (releases !== String(lastRelease))
+      say(`server ${server} serves release ${releases || 'none'} instead of ${lastRelease}`)
+  }
+  const truth = new Truth(history)
+  for (const resource of new Set(records.map(each => each.resource))) {
+    const last = records.findLast(each => each.resource === resource)
+    if (last?.stores === undefined) continue
+    const { stores, mayStore, uniqueness } = last
+    if (mayStore.join() !== stores)
+      say(`objects of ${resource} may be stored in ${mayStore.join(' and ')} instead of ${stores}`)
+    if (uniqueness === 'recomputing') say(`the unique values of ${resource} are still being computed`)
+    for (const { name, storedIn } of truth.stateAt(resource, Number.POSITIVE_INFINITY))
+      if (storedIn !== stores) say(`${name} is stored in ${storedIn} instead of ${stores}`)
+  }
+  return found
+}
