@@ -47,14 +47,17 @@ describe.each(settings)('definitions that projects publish, on $title', setting 
       },
     )
 
-  // They need the definitions of the experimental channel, which are there by now.
-  it("Gateway API's own tests find that each object is accepted or refused, and the messages of its rules", async () => {
-    const { stdout } = await world.run(await findGatewayTests(), ['-test.v']).ended
-    expect(stdout.match(/--- PASS/g)?.length).toBeGreaterThan(150)
-    expect(stdout).not.toContain(';want error=')
-    const missing = [...stdout.matchAll(/;missing strings within error=\["(.*)"\]/g)].map(([, text]) => text)
-    expect(missing.filter(text => !wordsOfKubernetes.test(text ?? ''))).toEqual([])
-  })
+  // They need the definitions of the experimental channel, which are there by now. The store makes no difference.
+  if (setting === settings[0])
+    it("Gateway API's own tests find that each object is accepted or refused, and the messages of its rules", async () => {
+      const { stdout } = await world.run(await findGatewayTests(), ['-test.v']).ended
+      expect(stdout.match(/--- PASS/g)?.length).toBeGreaterThan(150)
+      expect(stdout).not.toContain(';want error=')
+      const missing = [...stdout.matchAll(/;missing strings within error=\["(.*)"\]/g)].map(
+        ([, text]) => text,
+      )
+      expect(missing.filter(text => !wordsOfKubernetes.test(text ?? ''))).toEqual([])
+    })
 })
 
 function readOutcomes(): ReadonlyMap<string, Outcomes> {

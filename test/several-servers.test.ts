@@ -1,11 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, type List, objectOf, queryText, refusalOf } from './support/api.ts'
-import { startEtcd } from './support/etcd.ts'
 import { fieldsOf, optionalText, textOf } from './support/json.ts'
 import { devicesOf, itemsOf } from './support/kinds.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
-import { startSlowProxy } from './support/slow-proxy.ts'
-import { copyFixture, startWorld, type World } from './support/worlds.ts'
+import type { ServerProcess } from './support/server.ts'
+import { startWorld, type World } from './support/worlds.ts'
 
 const patience = 300_000
 
@@ -14,6 +12,7 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
+/** With real processes and a real etcd. Orders of events that are rare are the matter of `test/simulation`. */
 describe('two servers on one etcd', () => {
   let world: World
   let other: ServerProcess
@@ -33,7 +32,7 @@ describe('two servers on one etcd', () => {
   }, async () => {
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
     const writers = Array.from({ length: 8 }, async (_, writer) => {
-      for (let n = 0; n < 300; n++) {
+      for (let n = 0; n < 40; n++) {
         const here = sides[(writer + n) % 2]
         const there = sides[(writer + n + 1) % 2]
         if (here === undefined || there === undefined) throw new Error('no server')
@@ -155,42 +154,6 @@ describe('two servers on one etcd', () => {
     refusalOf(await new Api(fourth.url).get(`${there.path}${queryText(query)}`), 410, 'Expired')
   })
 
-  it("a list on a server with a slow connection to the store contains the other server's acknowledged writes", {
-    timeout: patience,
-  }, async () => {
-    const etcd = await startEtcd({ unsafeNoFsync: true })
-    cleanups.push(() => etcd.stop())
-    const proxy = await startSlowProxy(etcd, 20)
-    cleanups.push(() => proxy.close())
-    const plugins = [await copyFixture('items-plugin')]
-    const near = await startServer({ store: 'etcd', etcd, plugins })
-    cleanups.push(() => near.stop())
-    const far = await startServer({ store: 'etcd', etcd: proxy, plugins })
-    cleanups.push(() => far.stop())
-    const here = itemsOf(new Api(near.url))
-    const there = itemsOf(new Api(far.url))
-    // Several at once, so that a request to the store is always open when the next read arrives.
-    const clients = Array.from({ length: 8 }, async (_, client) => {
-      const name = `s-${client}`
-      await here.create(name, {})
-      for (let n = 0; n < 15; n++) {
-        const made = objectOf(await here.api.put(here.at(name), here.body(name, { op: `${n}` })))
-        const selected = { fieldSelector: `metadata.name=${name}` }
-        const list = await there.list(selected)
-        expect(list.items.map(({ raw }) => raw)).toEqual([made.raw])
-        const next = objectOf(await here.api.put(here.at(name), here.body(name, { op: `${n}, again` })))
-        const { version } = next.metadata
-        const exact = await there.list({
-          ...selected,
-          resourceVersion: version,
-          resourceVersionMatch: 'Exact',
-        })
-        expect(exact.items.map(({ raw }) => raw)).toEqual([next.raw])
-      }
-    })
-    await Promise.all(clients)
-  })
-
   it('an unconditional PUT of the old value, just after the other wrote a new one, is stored', {
     timeout: patience,
   }, async () => {
@@ -233,7 +196,7 @@ describe('two servers on one etcd', () => {
     timeout: patience,
   }, async () => {
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
-    for (let round = 0; round < 200; round++) {
+    for (let round = 0; round < 30; round++) {
       const code = `value-${round}`
       const answers = await Promise.all(
         sides.map((side, n) => side.api.post(side.path, side.body(`u-${round}-${n}`, { code }))),
