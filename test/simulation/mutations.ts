@@ -1,3 +1,5 @@
+import { releaseMutations } from './release-mutations.ts'
+
 /** One fault, as the replacement of a text that the file has exactly once. */
 export interface Mutation {
   readonly name: string
@@ -318,4 +320,5 @@ export const mutations: readonly Mutation[] = [
 `,
     to: '',
   },
+  ...releaseMutations,
 ]

@@ -1,8 +1,8 @@
 import type { Random } from '../soak/random.ts'
-import type { Extent, Step } from './plan.ts'
+import type { Extent, FaultStep, Step } from './plan.ts'
 import { secondVersion } from './versions.ts'
 
-type ReloadStep = Extract<Step, { reload: number }>
+export type ReloadStep = Extract<Step, { reload: number }>
 
 /** Returns rolling updates, of which some leave out a server, go back, or meet the one before. */
 export function reloadsOf(random: Random, { servers, lengthMs }: Extent): ReloadStep[] {
@@ -26,5 +26,14 @@ export function inVersions(random: Random, steps: readonly Step[]): Step[] {
     const { action } = step
     if ((action.of !== 'gadgets' && action.of !== 'parts') || random.chance(0.65)) return step
     return { ...step, action: { ...action, version: secondVersion } }
+  })
+}
+
+/** Returns slow stores for some reloads, so that much happens during each. */
+export function slowReloads(random: Random, reloads: readonly ReloadStep[]): FaultStep[] {
+  return reloads.flatMap(({ at, server }) => {
+    if (random.chance(0.6)) return []
+    const maxMs = random.pick([30, 200, 800])
+    return [{ at, fault: { type: 'storeLatency', node: `server-${server}`, maxMs, forMs: 10 * maxMs } }]
   })
 }

@@ -2,7 +2,7 @@ import { Random } from '../soak/random.ts'
 import type { Fields } from '../support/json.ts'
 import type { Selection } from './history.ts'
 import { type ResourceName, reader } from './kinds.ts'
-import { inVersions, reloadsOf } from './plan-reloads.ts'
+import { inVersions, reloadsOf, slowReloads } from './plan-reloads.ts'
 import { restoreOf } from './restore-steps.ts'
 import { storyOf } from './stories.ts'
 import type { Fault } from './world/fault.ts'
@@ -117,6 +117,7 @@ export function planOf(seed: number, given?: number): Plan {
   const reloads = operations.chance(0.15) ? reloadsOf(operations, { servers, lengthMs }) : []
   const isCalm = random.chance(reloads.length === 0 ? 0.1 : 0.4)
   const faults = isCalm ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
+  if (!isCalm) faults.push(...slowReloads(operations, reloads))
   if (!isCalm && operations.chance(0.08)) faults.push(...restoreOf(operations, { servers, lengthMs }))
   const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
   moments.push(...reloads.map(({ at }) => at))

@@ -1,4 +1,4 @@
-import { type Commit, type History, titleOf, type Violation } from '../history.ts'
+import { type Commit, type History, type RecordChange, titleOf, type Violation } from '../history.ts'
 import { specOf } from '../objects.ts'
 
 const judge = 'unique values'
@@ -7,7 +7,8 @@ const judge = 'unique values'
  * No two objects hold one value of a unique index at any revision. As long as the index is in force, an object gets a value
  * only if it holds it, and while the values are computed no object gets any. A refused duplicate had a holder.
  */
-export function judgeUniqueValues({ commits, calls, records }: History): Violation[] {
+export function judgeUniqueValues(history: History): Violation[] {
+  const { commits, calls, records } = history
   const found: Violation[] = []
   const kinds = new Map(calls.map(({ resource }) => [titleOf(resource), resource]))
   /** The object that holds a value, by kind and value. */
@@ -39,13 +40,54 @@ export function judgeUniqueValues({ commits, calls, records }: History): Violati
     if (uniqueness === 'in force' && !holdsOf(commit, field).includes(String(value)))
       say(`got the value ${String(value)} without holding it`)
   }
-  return [...found, ...calls.flatMap(call => judgeDuplicate(call, commits))]
+  const computed = records.flatMap(record => judgeComputed(record, history))
+  return [...found, ...computed, ...calls.flatMap(call => judgeDuplicate(call, commits))]
+}
+
+/** Once the values of a kind have been computed, the oldest object that has a value holds it. */
+function judgeComputed(record: RecordChange, { records, commits, calls }: History): Violation[] {
+  const { resource, revision } = record
+  const before = records.findLast(each => each.resource === resource && each.revision < revision)
+  const field = calls.find(call => titleOf(call.resource) === resource)?.resource.unique
+  if (field === undefined || record.uniqueness !== 'in force' || before?.uniqueness !== 'recomputing')
+    return []
+  /** The objects by name, in the order of their creation. */
+  const objects = new Map<string, Commit>()
+  /** The values of objects that were deleted meanwhile, whose next object may have been looked at before. */
+  const free = new Set<string | undefined>()
+  for (const commit of commits) {
+    if (commit.resource !== resource) continue
+    if (commit.revision > revision) break
+    const previous = objects.get(commit.name)
+    if (commit.object !== undefined) objects.set(commit.name, commit)
+    else objects.delete(commit.name)
+    if (commit.object === undefined && commit.revision > before.revision) free.add(valueIn(previous, field))
+  }
+  const found: Violation[] = []
+  const seen = new Set<string>()
+  for (const commit of objects.values()) {
+    const value = valueIn(commit, field)
+    if (value === undefined || seen.has(value) || free.has(value)) continue
+    seen.add(value)
+    if (!holdsOf(commit, field).includes(value))
+      found.push({
+        judge,
+        at: commit.at,
+        message: `${commit.name} does not hold its value ${value} at ${revision}`,
+      })
+  }
+  return found
 }
 
 /** Returns the values that an object holds, by default the one that it has. */
 function holdsOf(commit: Commit | undefined, field: string): readonly string[] {
+  const value = valueIn(commit, field)
+  return commit?.holds ?? (value === undefined ? [] : [value])
+}
+
+function valueIn(commit: Commit | undefined, field: string): string | undefined {
   const value = specOf(commit?.object)[field]
-  return commit?.holds ?? (value === undefined ? [] : [String(value)])
+  return value === undefined ? undefined : String(value)
 }
 
 function uniquenessAt(records: History['records'], resource: string, revision: number) {

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+import type { RecordChange } from '../history.ts'
+import { gadgets } from '../kinds.ts'
+import type { ServedRelease } from '../world/world.ts'
+import { judgeReads } from './reads.ts'
+import { judgeReleases } from './releases.ts'
+import { judgeUniqueValues } from './values.ts'
+import { commit, get, history, refusal, responded, write } from './written.ts'
+
+type Parts = Parameters<typeof history>[0]
+
+const ofValues = (parts: Parts) => judgeUniqueValues(history(parts)).map(({ message }) => message)
+const ofReads = (parts: Parts) => judgeReads(history(parts)).map(({ message }) => message)
+const ofEnd = (parts: Parts) => judgeReleases(history(parts)).map(({ message }) => message)
+
+const spec = { email: 'x' }
+/** The judge learns from calls which kinds have unique values. */
+const calls = [write([1, responded(2, 200)], 'update', 'a')]
+
+function record(
+  revision: number,
+  uniqueness: RecordChange['uniqueness'],
+  stores = 'v1',
+  mayStore: readonly string[] = [stores],
+): RecordChange {
+  return { revision, resource: 'sim.example.com/gadgets', uniqueness, stores, mayStore }
+}
+
+function serving(release: number, from = 0, until = Number.POSITIVE_INFINITY): ServedRelease {
+  return { server: 0, release, from, until }
+}
+
+test('objects may have one value as long as it need not be unique, and one of them holds it afterwards', () => {
+  const records = [record(1, 'none'), record(4, 'recomputing'), record(7, 'in force')]
+  const both = [
+    { ...commit(2, 'a', { spec }), holds: [] },
+    { ...commit(3, 'b', { spec }), holds: [] },
+  ]
+  const held = (name: string) => ({ ...commit(5, name, { spec }), holds: ['x'] })
+  expect(ofValues({ calls, records, commits: [...both, held('a')] })).toEqual([])
+  const ofYounger = [expect.stringMatching(/a does not hold its value x at 7/)]
+  expect(ofValues({ calls, records, commits: [...both, held('b')] })).toEqual(ofYounger)
+  expect(ofValues({ calls, records, commits: both })).toEqual(ofYounger)
+  const changed = [...both, held('a'), { ...commit(8, 'b'), holds: [] }]
+  const again = { ...commit(9, 'b', { spec }), holds: [] }
+  expect(ofValues({ calls, records, commits: [...changed, again] })).toEqual([
+    expect.stringMatching(/b has at 9 got the value x without holding it/),
+  ])
+  expect(
+    ofValues({ calls, records, commits: [...both, held('a'), commit(6, 'c', { spec: { email: 'y' } })] }),
+  ).toEqual([expect.stringMatching(/c has at 6 got the value y while unique values were computed/)])
+})
+
+test('a version is not found only on a server that may have a release without it', () => {
+  const call = { ...get([10, refusal(20, 404, 'NotFound')], 'a'), resource: { ...gadgets, version: 'v2' } }
+  const commits = [commit(0, 'a')]
+  expect(ofReads({ calls: [call], commits, served: [serving(0, 0, 15), serving(1, 12)] })).toEqual([])
+  expect(ofReads({ calls: [call], commits, served: [serving(0, 0, 5), serving(1, 2)] })).toEqual([
+    expect.stringMatching(/did not find a, which existed all the time/),
+  ])
+})
+
+test('in the end each server serves the last release, and objects are stored in one version', () => {
+  const done = {
+    installed: [2],
+    served: [serving(0, 0, 10), serving(2, 5)],
+    records: [record(1, 'in force'), record(2, 'in force', 'v2')],
+    commits: [{ ...commit(3, 'a'), storedIn: 'v2' }],
+  }
+  expect(ofEnd(done)).toEqual([])
+  expect(ofEnd({ ...done, served: [serving(0), serving(2, 5)] })).toEqual([
+    'server 0 serves release 0 and 2 instead of 2',
+  ])
+  expect(ofEnd({ ...done, records: [record(2, 'in force', 'v2', ['v2', 'v1'])] })).toEqual([
+    expect.stringMatching(/may be stored in v2 and v1 instead of v2/),
+  ])
+  expect(ofEnd({ ...done, commits: [{ ...commit(3, 'a'), storedIn: 'v1' }] })).toEqual([
+    'a is stored in v1 instead of v2',
+  ])
+})
