@@ -4,7 +4,7 @@ import { contentOf, pathOf, resourceOf } from './kinds.ts'
 import type { CallLog } from './log.ts'
 import { metadataOf, nameOf, namespaceOf, versionOf } from './objects.ts'
 import type { Action } from './plan.ts'
-import { asFirst, specIn } from './versions.ts'
+import { asFirst, removedAsFirst, specIn } from './versions.ts'
 import { Watchers } from './watchers.ts'
 import { ConnectionLost, type World, type WorldRequest } from './world/world.ts'
 
@@ -135,10 +135,13 @@ export class Clients {
     return outcome.type === 'responded' && outcome.status < 300 ? outcome.body : undefined
   }
 
-  async #outcomeOf(client: string, { server, resource }: CallOf, http: WorldRequest): Promise<Outcome> {
+  async #outcomeOf(client: string, call: CallOf, http: WorldRequest): Promise<Outcome> {
     try {
-      const { status, body } = await this.#world.request(client, server, http)
-      return { type: 'responded', at: this.#world.now(), status, body: asFirst(resource, body) }
+      const { status, body } = await this.#world.request(client, call.server, http)
+      const isRemoval =
+        call.type === 'write' && (call.request.verb === 'delete' || call.request.verb === 'finalize')
+      const shown = isRemoval ? removedAsFirst(call.resource, body) : asFirst(call.resource, body)
+      return { type: 'responded', at: this.#world.now(), status, body: shown }
     } catch (error) {
       if (error instanceof ConnectionLost) return { type: 'unknown', at: this.#world.now() }
       throw error

@@ -17,6 +17,16 @@ export function asFirst(resource: Resource, body: unknown): unknown {
   return body.kind === resource.kind ? objectAsFirst(resource, body) : body
 }
 
+/**
+ * Returns what a deletion or the removal of finalizers got, as the first version shows it. A server that does not know the
+ * version that an object is stored in lets it go nevertheless, and shows it in that version.
+ */
+export function removedAsFirst(resource: Resource, body: unknown): unknown {
+  if (resource.version === secondVersion || !isFields(body) || body.kind !== resource.kind)
+    return asFirst(resource, body)
+  return storedAsFirst(body).object
+}
+
 /** One that does not have the version keeps its own, so that it differs from all that is stored. */
 function objectAsFirst({ group, version }: Resource, object: unknown): unknown {
   if (!isFields(object)) return object

@@ -62,7 +62,7 @@ test('a version is not found only on a server that may have a release without it
 
 test('in the end each server serves the last release, and objects are stored in one version', () => {
   const done = {
-    installed: [2],
+    lastRelease: 2,
     served: [serving(0, 0, 10), serving(2, 5)],
     records: [record(1, 'in force'), record(2, 'in force', 'v2')],
     commits: [{ ...commit(3, 'a'), storedIn: 'v2' }],
