@@ -34,8 +34,8 @@ export function readRequestBody(message: IncomingMessage, count?: BodyCount): Pr
   if (declared > limit) return Promise.reject(tooLarge())
   const refusal = refusals.get(message)
   if (refusal !== undefined) return Promise.reject(refusal)
-  // The client has left while the request waited.
-  if (!message.complete && (message.destroyed || message.socket.readableEnded))
+  // The client has left while the request waited. A body that had arrived is dropped with its connection.
+  if (message.destroyed || (!message.complete && message.socket.readableEnded))
     return Promise.reject(cutOff())
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = []
