@@ -13,6 +13,9 @@ const reopenMs = 5_000
 /** Milliseconds until an open watch has sent a change. */
 const deliveryMs = 2_000
 
+/** Milliseconds until servers look again whether a namespace is empty. */
+const namespaceMs = 12_000
+
 /**
  * Once the faults have ended, everything ends in time: every call has a response, every open watch has sent the last
  * change that it selects, requests succeed, and no object waits for the collector.
@@ -74,7 +77,9 @@ function judgeNamespaces(truth: Truth, at: number): Violation[] {
       found.push({ judge, at, message: `${name} is in the namespace ${namespace}, which is gone` })
   for (const [name, object] of namespaces) {
     const isEnding = metadataOf(object).deletionTimestamp !== undefined
-    if (isEnding && !objects.some(({ namespace }) => namespace === name))
+    if (!isEnding || objects.some(({ namespace }) => namespace === name)) continue
+    const emptySince = truth.commits.findLast(({ namespace }) => namespace === name)?.at ?? 0
+    if (at - emptySince > namespaceMs)
       found.push({ judge, at, message: `the namespace ${name} is empty and does not end` })
   }
   return found

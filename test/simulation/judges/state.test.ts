@@ -148,7 +148,10 @@ test('a deleted namespace ends with everything in it', () => {
   expect(ofEnd({ commits: [namespace(1, {}), part] })).toEqual([])
   const ending = namespace(3, { deletionTimestamp: 'then' })
   expect(ofEnd({ commits: [namespace(1, {}), part, ending] })).toEqual([])
-  expect(ofEnd({ commits: [ending] })).toEqual([expect.stringMatching(/is empty and does not end/)])
+  expect(ofEnd({ commits: [ending], endedAt: 11_000 })).toEqual([])
+  expect(ofEnd({ commits: [ending], endedAt: 13_000 })).toEqual([
+    expect.stringMatching(/is empty and does not end/),
+  ])
   const others = [{ ...namespace(1, {}), name: 'other' }, part]
   expect(ofEnd({ commits: others })).toEqual([expect.stringMatching(/which is gone/)])
 })
