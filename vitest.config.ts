@@ -50,6 +50,7 @@ const long = [
   'test/webhooks.test.ts',
   'test/{backup-restore,check,encryption,purge,store-format}.test.ts',
 ]
+const longSimulation = ['test/simulation/long-simulation.test.ts']
 /** These replace modules, set flags of V8 or limit the memory of their process. */
 const alone = [
   'apiserver/src/storage/**/*.test.ts',
@@ -83,13 +84,15 @@ export default defineConfig({
     // Files share a process, so that it loads Koa, Ajv and the SDK once. Vitest starts the projects in this order.
     isolate: false,
     projects: [
+      // It takes longer than any other file.
+      { extends: true, test: { name: 'long-simulation', include: longSimulation } },
       { extends: true, plugins: [namesFilesThatDidNotRun], test: { name: 'long', include: long } },
       {
         extends: true,
         test: {
           name: 'programs',
           include: ['test/**/*.test.ts', 'plugins/*/src/**/*.test.ts'],
-          exclude: except(...long),
+          exclude: except(...long, ...longSimulation),
         },
       },
       {

@@ -3,7 +3,7 @@
  * bundled from their sources into one file, so that a mutation of any of them is one replaced line.
  */
 import { spawn } from 'node:child_process'
-import { mkdir, readFile } from 'node:fs/promises'
+import { mkdir, readFile, rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
@@ -17,12 +17,16 @@ await mkdir(output, { recursive: true })
 const args = process.argv.slice(2)
 if (args.includes('--mutations')) await runMutations(args.filter(arg => arg !== '--mutations'))
 else {
-  await bundle('simulate.ts', `${output}simulate.mjs`)
+  // Several may run at once.
+  const file = `${output}simulate-${process.pid}.mjs`
+  await bundle('simulate.ts', file)
   process.exitCode = await new Promise(resolve =>
-    spawn(process.execPath, ['--enable-source-maps', `${output}simulate.mjs`, ...args], {
-      stdio: 'inherit',
-    }).once('exit', resolve),
+    spawn(process.execPath, ['--enable-source-maps', file, ...args], { stdio: 'inherit' }).once(
+      'exit',
+      resolve,
+    ),
   )
+  for (const each of [file, `${file}.map`]) await rm(each)
 }
 
 /**

@@ -1,28 +1,14 @@
-import { execFile } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-
-const run = promisify(execFile)
-const root = fileURLToPath(new URL('../..', import.meta.url))
-
-/** Resolves with what `npm run simulate` prints. Rejects if a judge complains, with the plan. */
-async function simulate(...args: string[]): Promise<string> {
-  const { stdout } = await run(process.execPath, ['scripts/simulate.mjs', ...args], {
-    cwd: root,
-    maxBuffer: 2 ** 26,
-  })
-  return stdout
-}
+import { simulate } from './run-simulation.ts'
 
 /** New seeds each time, unless the variable gives the first one. */
-const { SEED, SIMULATION_MINUTES = '0.3' } = process.env
+const { SEED } = process.env
 const from = SEED === undefined ? [] : ['--seed', SEED]
 
 test('no judge complains about random plans', async () => {
-  const seeds = process.env.SIMULATION_MINUTES === undefined ? ['--seeds', '200'] : []
-  const output = await simulate(...from, ...seeds, '--minutes', SIMULATION_MINUTES)
+  const output = await simulate(...from, '--seeds', '200', '--minutes', '0.3')
   process.stdout.write(output)
   expect(output).toMatch(/the first seed is \d+/)
 })
