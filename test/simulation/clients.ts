@@ -49,12 +49,12 @@ export class Clients {
 
   async #get(
     { client, server }: Place,
-    { namespace, name, stale, user, ...kind }: Extract<Action, { do: 'get' }>,
+    { namespace, name, stale, token, ...kind }: Extract<Action, { do: 'get' }>,
   ) {
     const resource = resourceOf(kind)
     const call = {
       type: 'get',
-      ...this.#start({ client, server }, resource, user),
+      ...this.#start({ client, server }, resource, token),
       namespace,
       name,
       stale,
@@ -63,14 +63,14 @@ export class Clients {
     this.#remember(
       client,
       resource,
-      await this.#send(call, { method: 'GET', path, headers: headersOf(user) }),
+      await this.#send(call, { method: 'GET', path, headers: headersOf(token) }),
     )
   }
 
   /** Follows the pages to the end. */
   async #list(
     place: Place,
-    { selection, limit, pauseMs, exact: isExact, stale, user, ...kind }: Extract<Action, { do: 'list' }>,
+    { selection, limit, pauseMs, exact: isExact, stale, token, ...kind }: Extract<Action, { do: 'list' }>,
   ) {
     const resource = resourceOf(kind)
     const listed = `${place.client}/${kind.of}`
@@ -78,7 +78,7 @@ export class Clients {
     let next: unknown
     let page: { first: number; offset: number } | undefined
     do {
-      const start = this.#start(place, resource, user)
+      const start = this.#start(place, resource, token)
       if (limit !== undefined) page ??= { first: start.id, offset: 0 }
       const query = queryOf(selection)
       if (limit !== undefined) query.set('limit', String(limit))
@@ -96,7 +96,7 @@ export class Clients {
         page,
       } as const
       const path = `${pathOf(resource, selection.namespace)}?${query}`
-      const body = await this.#send(call, { method: 'GET', path, headers: headersOf(user) })
+      const body = await this.#send(call, { method: 'GET', path, headers: headersOf(token) })
       if (body !== undefined) this.#listed.set(listed, versionOf(body))
       const items = isFields(body) && Array.isArray(body.items) ? body.items : []
       for (const item of items) this.#remember(place.client, resource, item)
@@ -118,8 +118,8 @@ export class Clients {
     this.#remember(place.client, resource, body)
   }
 
-  #start({ client, server }: Place, resource: Resource, user?: string) {
-    return { id: this.#log.nextId(), client, server, at: this.#world.now(), resource, user }
+  #start({ client, server }: Place, resource: Resource, token?: string) {
+    return { id: this.#log.nextId(), client, server, at: this.#world.now(), resource, token }
   }
 
   /** Returns the body of a success. */
@@ -287,9 +287,8 @@ function uidIn(metadata: Fields): string | undefined {
   return typeof metadata.uid === 'string' ? metadata.uid : undefined
 }
 
-/** Each user has one token, which is the name. */
-export function headersOf(user: string | undefined): Record<string, string> {
-  return user === undefined ? {} : { authorization: `Bearer ${user}` }
+export function headersOf(token: string | undefined): Record<string, string> {
+  return token === undefined ? {} : { authorization: `Bearer ${token}` }
 }
 
 export function queryOf({ color, size }: Selection): URLSearchParams {

@@ -21,12 +21,21 @@ export interface History {
   readonly compactions: readonly { readonly at: number; readonly revision: number }[]
   /** When the store was restored, and the first revision at which it can be read again. */
   readonly restores: readonly { readonly at: number; readonly revision: number }[]
+  /** The tokens that the operator put into the file, and when. */
+  readonly tokens: readonly TokensAt[]
+  /** When servers stood still. */
+  readonly pauses: readonly { readonly server: number; readonly at: number; readonly until: number }[]
   /** When servers were started. */
   readonly starts: readonly { readonly at: number; readonly server: number }[]
   /** When the last fault had ended. Before it nothing has to succeed. */
   readonly healedAt: number
   /** When everything had to be done that was asked. */
   readonly endedAt: number
+}
+
+export interface TokensAt {
+  readonly at: number
+  readonly tokens: readonly { readonly token: string; readonly user: string }[]
 }
 
 /** The collection of a kind's objects. */
@@ -53,8 +62,8 @@ interface CallStart {
   readonly server: number
   readonly at: number
   readonly resource: Resource
-  /** Undefined for one who may do everything. */
-  readonly user?: string | undefined
+  /** Undefined for a caller who may do everything. */
+  readonly token?: string | undefined
 }
 
 /** What a write asks for, beside the object that it is about. */
@@ -111,8 +120,8 @@ export interface WatchRecord {
   readonly server: number
   readonly at: number
   readonly resource: Resource
-  /** Undefined for one who may do everything. */
-  readonly user?: string | undefined
+  /** Undefined for a caller who may do everything. */
+  readonly token?: string | undefined
   readonly selection: Selection
   /** Undefined if it began with the present objects. */
   readonly from: number | undefined

@@ -33,6 +33,12 @@ export const bindings: Resource = { ...rbac, kind: 'ClusterRoleBinding', plural:
 /** A user who may read gadgets and parts as long as the role and the binding of this name exist. */
 export const reader = 'reader'
 
+/** The tokens that the reader has, at first only the first one. */
+export const readersTokens = [reader, 'reader-2'] as const
+
+/** A user whom no role allows anything. */
+export const stranger = 'stranger'
+
 export const resources = { gadgets, parts, namespaces, roles, bindings } as const
 export type ResourceName = keyof typeof resources
 

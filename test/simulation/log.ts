@@ -47,7 +47,7 @@ interface WatchStart {
   readonly server: number
   readonly at: number
   readonly resource: Resource
-  readonly user: string | undefined
+  readonly token: string | undefined
   readonly selection: Selection
   readonly from: number | undefined
 }

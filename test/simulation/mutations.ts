@@ -264,6 +264,24 @@ export const mutations: readonly Mutation[] = [
     to: '',
   },
   {
+    name: 'a watch goes on when its token has gone',
+    file: 'apiserver/src/http/watch-api.ts',
+    from: '      this.onRevoked()\n',
+    to: '',
+  },
+  {
+    name: 'a watch begins although its token has gone meanwhile',
+    file: 'apiserver/src/http/watch-api.ts',
+    from: 'if (this.#isRevoked) throw',
+    to: 'if (this.#isRevoked && this.payer === undefined) throw',
+  },
+  {
+    name: 'a token that was taken away still counts',
+    file: `${world}/token-access.ts`,
+    from: '      this.#known.delete(token)\n',
+    to: '',
+  },
+  {
     name: 'a binding that was deleted still counts',
     file: 'apiserver/src/security/rbac/rbac-authorizer.ts',
     from: 'if (this.grantOf(user, verb, target) === undefined) throw',

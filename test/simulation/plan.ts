@@ -5,6 +5,7 @@ import { type ResourceName, reader } from './kinds.ts'
 import { inVersions, reloadsOf, slowReloads } from './plan-reloads.ts'
 import { restoreOf } from './restore-steps.ts'
 import { storyOf } from './stories.ts'
+import { rotationOf, withTokens } from './token-steps.ts'
 import type { Fault } from './world/fault.ts'
 import type { WatchTransport } from './world/world.ts'
 
@@ -72,7 +73,7 @@ export type Action =
       readonly precondition?: 'version' | 'uid' | undefined
       readonly propagation?: 'Background' | 'Foreground' | 'Orphan' | undefined
     })
-  | (Target & { readonly do: 'get'; readonly stale: boolean; readonly user?: string | undefined })
+  | (Target & { readonly do: 'get'; readonly stale: boolean; readonly token?: string | undefined })
   | {
       readonly do: 'list'
       readonly of: ResourceName
@@ -84,7 +85,7 @@ export type Action =
       /** Asks for the state of the last list of this kind that the client got. */
       readonly exact?: boolean | undefined
       readonly stale: boolean
-      readonly user?: string | undefined
+      readonly token?: string | undefined
     }
   /** Opens a watch, and opens it again from where it was when it breaks, until `unwatch`. */
   | {
@@ -94,7 +95,7 @@ export type Action =
       readonly watcher: string
       readonly selection: Selection
       readonly timeoutSeconds?: number | undefined
-      readonly user?: string | undefined
+      readonly token?: string | undefined
       readonly over?: WatchTransport | undefined
     }
   | { readonly do: 'unwatch'; readonly watcher: string }
@@ -119,11 +120,14 @@ export function planOf(seed: number, given?: number): Plan {
   const faults = isCalm ? [] : faultsOf(random.fork(), { servers, controllers, lengthMs })
   if (!isCalm) faults.push(...slowReloads(operations, reloads))
   if (!isCalm && operations.chance(0.08)) faults.push(...restoreOf(operations, { servers, lengthMs }))
+  const rotation = operations.chance(0.15) ? rotationOf(operations, { lengthMs }) : []
+  faults.push(...rotation)
   const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
   moments.push(...reloads.map(({ at }) => at))
   const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count })
   const story = random.chance(0.4) ? storyOf(random.fork(), { servers, clients }) : []
-  const asked = [...writers, ...story]
+  const told = [...writers, ...story]
+  const asked = rotation.length === 0 ? told : withTokens(operations, told)
   const steps = [...(reloads.length === 0 ? asked : inVersions(operations, asked)), ...reloads, ...faults]
   steps.sort((a, b) => a.at - b.at)
   return { seed, servers, controllers, steps }
@@ -147,9 +151,17 @@ function stepsOf(random: Random, { servers, lengthMs, moments, count }: StepsExt
     for (let n = random.below(3); n >= 0; n--) {
       const timeoutSeconds = random.chance(0.4) ? 1 + random.below(10) : undefined
       const selection = selectionOf(random, of)
-      const user = userOf(random)
+      const token = tokenOf(random)
       const over = random.chance(0.5) ? random.pick(transports) : undefined
-      const action: Action = { do: 'watch', of, watcher: `${of}-${n}`, selection, timeoutSeconds, user, over }
+      const action: Action = {
+        do: 'watch',
+        of,
+        watcher: `${of}-${n}`,
+        selection,
+        timeoutSeconds,
+        token,
+        over,
+      }
       steps.push({ at: random.below(lengthMs / 2), ...place(), action })
       if (random.chance(0.2))
         steps.push({
@@ -214,8 +226,8 @@ function actionOf(random: Random): Action {
       : undefined
     return { do: 'delete', ...target, precondition, propagation }
   }
-  const user = userOf(random)
-  if (kind < 84) return { do: 'get', ...target, stale: random.chance(0.2), user }
+  const token = tokenOf(random)
+  if (kind < 84) return { do: 'get', ...target, stale: random.chance(0.2), token }
   const limit = random.chance(0.5) ? 1 + random.below(3) : undefined
   const pauseMs = random.chance(0.5) ? random.below(random.pick([20, 1_000])) : undefined
   return {
@@ -226,11 +238,11 @@ function actionOf(random: Random): Action {
     pauseMs,
     exact: random.chance(0.15),
     stale: random.chance(0.15),
-    user,
+    token,
   }
 }
 
-function userOf(random: Random): string | undefined {
+function tokenOf(random: Random): string | undefined {
   return random.chance(0.2) ? reader : undefined
 }
 

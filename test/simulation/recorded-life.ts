@@ -77,6 +77,8 @@ export class RecordedLife {
     const times = { restores: this.#restores, starts: this.#world.starts }
     return {
       ...times,
+      tokens: this.#world.tokens,
+      pauses: this.#world.pauses,
       // What a server that was not stopped has in memory is of the life before.
       calls: this.#isLater ? this.#log.calls.filter(call => !isOfMemory(call, times)) : this.#log.calls,
       watches: this.#log.watches,

@@ -26,14 +26,14 @@ export class Watchers {
 
   async start(
     { client, server }: { readonly client: number; readonly server: number },
-    { of, version, watcher, selection, timeoutSeconds, user, over }: WatcherOptions,
+    { of, version, watcher, selection, timeoutSeconds, token, over }: WatcherOptions,
   ): Promise<void> {
     if (this.#running.has(watcher)) return
     const run: Run = { isStopped: false }
     this.#running.set(watcher, run)
     let known: number | undefined
     for (let n = server; !run.isStopped; n++) {
-      const target = { of, version, watcher, selection, timeoutSeconds, user, over }
+      const target = { of, version, watcher, selection, timeoutSeconds, token, over }
       const place = { client, server: n % this.#servers, ...target }
       known = await this.#watch(run, place, known)
       await this.#world.sleep(retryMs)
@@ -54,7 +54,7 @@ export class Watchers {
 
   /** Returns the version from which the next watch resumes. Undefined if it has to begin again. */
   async #watch(run: Run, place: Place, from: number | undefined): Promise<number | undefined> {
-    const { client, server, watcher, selection, timeoutSeconds, user, over } = place
+    const { client, server, watcher, selection, timeoutSeconds, token, over } = place
     const resource = resourceOf(place)
     const query = queryOf(selection)
     query.set('watch', 'true')
@@ -64,9 +64,9 @@ export class Watchers {
     const path = `${pathOf(resource, selection.namespace)}?${query}`
     const id = this.#log.nextId()
     const at = this.#world.now()
-    const record = this.#log.open({ id, watcher, client, server, at, resource, user, selection, from })
+    const record = this.#log.open({ id, watcher, client, server, at, resource, token, selection, from })
     this.#world.trace(`client-${client} watch ${id} over ${over ?? 'socket'}: ${path}`)
-    const watch = this.#world.watch(`client-${client}`, server, path, { headers: headersOf(user), over })
+    const watch = this.#world.watch(`client-${client}`, server, path, { headers: headersOf(token), over })
     run.open = watch
     run.record = record
     let known = from
@@ -94,7 +94,7 @@ interface WatcherOptions {
   readonly watcher: string
   readonly selection: Selection
   readonly timeoutSeconds?: number | undefined
-  readonly user?: string | undefined
+  readonly token?: string | undefined
   readonly over?: WatchTransport | undefined
 }
 

@@ -4,7 +4,7 @@ import { bindings, reader, roles } from '../kinds.ts'
 import { judgeAccess } from './access.ts'
 import { bookmark, get, history, refusal, responded, watch } from './written.ts'
 
-const user = reader
+const token = reader
 const at = (time: number, resource: typeof roles, exists = true): Commit => ({
   revision: time,
   at: time,
@@ -17,7 +17,7 @@ const at = (time: number, resource: typeof roles, exists = true): Commit => ({
 const commits = [at(1_000, roles), at(2_000, bindings), at(3_000, bindings, false)]
 
 const says = (from: number, outcome: ReturnType<typeof responded>) =>
-  judgeAccess(history({ calls: [{ ...get([from, outcome], 'a'), user }], commits })).map(
+  judgeAccess(history({ calls: [{ ...get([from, outcome], 'a'), token }], commits })).map(
     ({ message }) => message,
   )
 
@@ -31,13 +31,15 @@ test('a user reads while a role allows it, and for as long as a server may be be
 test('a user is refused only without a role', () => {
   expect(says(2_500, refusal(2_600, 403, 'Forbidden'))).toEqual([])
   const long = [at(1_000, roles), at(2_000, bindings)]
-  const calls = [{ ...get([22_100, refusal(22_200, 403, 'Forbidden')], 'a'), user }]
+  const calls = [{ ...get([22_100, refusal(22_200, 403, 'Forbidden')], 'a'), token }]
   expect(judgeAccess(history({ calls, commits: long }))).toHaveLength(1)
   expect(says(2_500, refusal(2_600, 401, 'Unauthorized'))).toHaveLength(1)
 })
 
 test('an open watch ends with the role', () => {
-  const open = (time: number) => history({ watches: [watch(0, [bookmark(time, 1)], { user })], commits })
+  const end = { at: 24_000, byClient: true }
+  const open = (time: number) =>
+    history({ watches: [watch(0, [bookmark(time, 1)], { token, end })], commits })
   expect(judgeAccess(open(2_500))).toEqual([])
   expect(judgeAccess(open(23_500))).toEqual([
     expect.objectContaining({ message: expect.stringMatching(/no role/) }),

@@ -1,7 +1,9 @@
 import { type History, titleOf, type Violation } from '../history.ts'
 import { bindings, reader, roles } from '../kinds.ts'
 import { Truth } from '../truth.ts'
+import { tokensMs } from '../world/world.ts'
 import { overrun } from './restores.ts'
+import { TokenTimes } from './token-times.ts'
 
 const judge = 'access'
 
@@ -12,8 +14,9 @@ const judge = 'access'
 const behindMs = 20_000
 
 /**
- * A user sees only what roles allowed at that time, where a server that stood still may know earlier roles.
- * Whoever was allowed all the time is not refused.
+ * A caller sees only what roles allow the user whose token it sends, at that time, where a server that stood still may know
+ * earlier roles and tokens. Whoever was allowed all the time is not refused. The watches of a user end with the permission
+ * and with the token.
  */
 export function judgeAccess(history: History): Violation[] {
   const grants = grantsOf(history)
@@ -23,35 +26,64 @@ export function judgeAccess(history: History): Violation[] {
   /** From when roles may count. A server that ran during a restore knows those from before it. */
   const since = (server: number, time: { readonly from: number; readonly to: number }) =>
     Math.min(time.from, overrun(history, { server, ...time })?.at ?? time.from) - behindMs
+  const tokens = new TokenTimes(history)
   const found: Violation[] = []
-  for (const { id, type, at, user, server, outcome } of history.calls) {
+  for (const { id, type, at, token, server, outcome } of history.calls) {
     if (outcome.type !== 'responded') continue
-    const time = { from: at, to: outcome.at }
+    const { status } = outcome
     const say = (message: string) =>
       found.push({ judge, at: outcome.at, message: `call ${id} (${type}) ${message}` })
-    if (user === undefined) {
-      if (outcome.status === 401) say('was refused with 401 without a token')
-    } else if (outcome.status < 300 && !wasGranted(since(server, time), outcome.at))
-      say(`of ${user} was allowed, although no role allowed it`)
-    else if (
-      outcome.status === 401 ||
-      (outcome.status === 403 && wasAlwaysGranted(since(server, time), outcome.at))
-    )
-      say(`of ${user} was refused with ${outcome.status}, although a role allowed it`)
+    if (token === undefined) {
+      if (status === 401) say('was refused with 401 without a token')
+      continue
+    }
+    const time = { from: at, to: outcome.at }
+    const users = tokens.usersOf(token, { from: tokens.since(server, time), to: outcome.at })
+    const text = `with the token ${token} of ${[...users].join(', ')} got ${status}`
+    if (isAllowed(status)) {
+      if (!users.has(reader)) say(`${text}, although it was not the reader's`)
+      else if (!wasGranted(since(server, time), outcome.at)) say(`${text}, although no role allowed it`)
+    } else if (status === 401) {
+      if (!users.has(undefined)) say(`${text}, although it was valid`)
+    } else if (status === 403 && users.size === 1 && users.has(reader)) {
+      if (wasAlwaysGranted(since(server, time), outcome.at)) say(`${text}, although a role allowed it`)
+    }
   }
-  for (const { id, user, server, messages } of history.watches) {
-    if (user === undefined) continue
-    const wrong = messages.find(
-      ({ at, type }) => type !== 'ERROR' && !wasGranted(since(server, { from: at, to: at }), at),
-    )
-    if (wrong !== undefined)
-      found.push({
-        judge,
-        at: wrong.at,
-        message: `watch ${id} of ${user} sent ${wrong.type}, although no role allowed it`,
-      })
+  for (const { id, token, server, messages } of history.watches) {
+    if (token === undefined) continue
+    for (const { at, type } of messages) {
+      if (type === 'ERROR') continue
+      // A message may be under way for as long as a server may be behind.
+      const from = since(server, { from: at, to: at })
+      const isOfReader = tokens.usersOf(token, { from: from - tokensMs, to: at }).has(reader)
+      if (isOfReader && wasGranted(from, at)) continue
+      const why = isOfReader ? 'no role allowed it' : 'the token was no longer valid'
+      found.push({ judge, at, message: `watch ${id} with the token ${token} sent ${type}, although ${why}` })
+      break
+    }
   }
-  return found
+  return [...found, ...judgeOpen(history, { tokens, wasGranted })]
+}
+
+/** Nobody who is not allowed has an open watch in the end. */
+function judgeOpen(
+  { watches, healedAt, endedAt }: History,
+  {
+    tokens,
+    wasGranted,
+  }: { readonly tokens: TokenTimes; readonly wasGranted: (from: number, to: number) => boolean },
+): Violation[] {
+  return watches.flatMap(({ id, token, at, end }) => {
+    const time = { from: healedAt - tokensMs, to: endedAt }
+    if (token === undefined || end !== undefined || at > healedAt) return []
+    if (tokens.usersOf(token, time).has(reader) && wasGranted(time.from, time.to)) return []
+    return [{ judge, at: endedAt, message: `watch ${id} with the token ${token} is still open` }]
+  })
+}
+
+/** Other refusals come after the check of permissions. */
+function isAllowed(status: number): boolean {
+  return status < 500 && status !== 401 && status !== 403 && status !== 429
 }
 
 /** Returns the times in which the reader's role and binding existed. */

@@ -32,7 +32,7 @@ export function judgeConvergence(history: History): Violation[] {
   }
   const last = new Map(watches.map(watch => [watch.watcher, watch]))
   for (const watch of last.values()) {
-    if (watch.end?.byClient || watch.user !== undefined) continue
+    if (watch.end?.byClient || watch.token !== undefined) continue
     // One that has just ended is opened again.
     if (watch.end !== undefined && endedAt - watch.end.at > reopenMs)
       say(`watcher ${watch.watcher} has had no open watch since ${watch.end.at}`)

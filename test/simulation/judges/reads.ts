@@ -126,6 +126,6 @@ function isShownAs(item: unknown, { object, resource }: Commit): boolean {
 }
 
 function unexpected(status: number, body: unknown): string[] {
-  if (status === 403 || status === 429 || status === 503 || status === 504) return []
+  if (status === 401 || status === 403 || status === 429 || status === 503 || status === 504) return []
   return [`was refused with ${status} ${JSON.stringify(body)}`]
 }

@@ -150,7 +150,7 @@ test('a server that ran during a restore may decide by the roles from before, ot
   })
   const commits = [at(1, roles), at(2, bindings), at(1_100, bindings, false)]
   const read = (from: number, parts: Partial<History> = {}) => {
-    const calls = [{ ...get([from, responded(from + 10, 200)], 'a', true), user: reader }]
+    const calls = [{ ...get([from, responded(from + 10, 200)], 'a', true), token: reader }]
     return judgeAccess(history({ commits, restores, starts, ...parts, calls }))
   }
   expect(read(60_000, { starts: [] })).toEqual([])

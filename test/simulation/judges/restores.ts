@@ -11,10 +11,10 @@ const judge = 'restores'
 export function judgeRestores(history: History): Violation[] {
   const found: Violation[] = []
   for (const call of history.calls) {
-    const { id, type, at, server, outcome, user } = call
+    const { id, type, at, server, outcome, token } = call
     if (outcome.type !== 'responded' || outcome.status >= 500 || isFromMemory(call)) continue
-    // Roles are in memory, too.
-    if (user !== undefined && outcome.status === 403) continue
+    // Roles and tokens are in memory, too.
+    if (token !== undefined && (outcome.status === 401 || outcome.status === 403)) continue
     const restore = overrun(history, { server, from: at, to: outcome.at })
     if (restore === undefined) continue
     const message = `call ${id} (${type}) got ${outcome.status} from server ${server}, which ran during the restore at ${restore.at}`

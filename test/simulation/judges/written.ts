@@ -9,7 +9,7 @@ import type {
   WatchRecord,
   WriteRequest,
 } from '../history.ts'
-import { gadgets, parts } from '../kinds.ts'
+import { gadgets, parts, reader } from '../kinds.ts'
 
 /** Parts of histories written by hand: objects are `gadgets` without a namespace, or `parts` in `default`. */
 
@@ -143,5 +143,6 @@ export function history(parts: Partial<History>): History {
     restores: [],
     starts: [],
   }
-  return { calls: [], watches: [], ...changes, healedAt: 10_000, endedAt: 10_000, ...parts }
+  const access = { tokens: [{ at: 0, tokens: [{ token: reader, user: reader }] }], pauses: [] }
+  return { calls: [], watches: [], ...changes, ...access, healedAt: 10_000, endedAt: 10_000, ...parts }
 }

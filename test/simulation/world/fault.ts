@@ -1,3 +1,5 @@
+import type { WorldToken } from './world.ts'
+
 /**
  * Something that goes wrong, as data, so that a plan can be printed, shrunk and replayed. Nodes are `server-0`,
  * `controllers-0`, and the names of clients. Faults with `forMs` end by themselves; `heal` ends all.
@@ -41,6 +43,8 @@ export type Fault =
   | { readonly type: 'compact'; readonly keep: number }
   /** The store refuses puts. */
   | { readonly type: 'full'; readonly forMs: number }
+  /** An operator replaces the file of tokens. */
+  | { readonly type: 'tokens'; readonly tokens: readonly WorldToken[] }
   /** Backs up the store. */
   | { readonly type: 'backUp' }
   /** The store becomes what it was at a backup (default: the last), with another identity. Without a backup it does nothing. */

@@ -19,6 +19,7 @@ export class Faults {
   readonly #operator: WorldNode
   readonly #restarts = new Set<WorldEvent>()
   readonly #touched = new Set<WorldNode>()
+  readonly pauses: { node: string; at: number; until: number }[] = []
 
   constructor(parts: {
     scheduler: Scheduler
@@ -51,7 +52,9 @@ export class Faults {
         return
       case 'pause':
         this.#change(fault.node, node => {
-          node.pausedUntil = Math.max(node.pausedUntil, this.#scheduler.now + fault.forMs)
+          const at = this.#scheduler.now
+          node.pausedUntil = Math.max(node.pausedUntil, at + fault.forMs)
+          this.pauses.push({ node: fault.node, at, until: node.pausedUntil })
         })
         return
       case 'clock':

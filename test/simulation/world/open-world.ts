@@ -80,6 +80,7 @@ interface EarlierContent {
 class SimulatedWorld implements World {
   readonly random: SeededRandom
   readonly failures: Error[] = []
+  readonly tokens: { at: number; tokens: readonly WorldToken[] }[] = []
   readonly #scheduler: Scheduler
   readonly #trace: Trace
   readonly #core: StoreCore
@@ -183,6 +184,13 @@ class SimulatedWorld implements World {
     return { events: this.#scheduler.events, requests: this.#requests, commits: this.#core.revision }
   }
 
+  get pauses(): World['pauses'] {
+    return this.#faults.pauses.flatMap(({ node, ...times }) => {
+      const server = this.#servers.findIndex(({ name }) => name === node)
+      return server < 0 ? [] : [{ server, ...times }]
+    })
+  }
+
   get starts(): World['starts'] {
     return this.#servers.flatMap(({ starts }, server) => starts.map(at => ({ at, server })))
   }
@@ -218,12 +226,14 @@ class SimulatedWorld implements World {
 
   setTokens(tokens: readonly WorldToken[]): void {
     this.trace(`tokens ${tokens.map(({ token, user }) => `${token} of ${user}`).join(', ')}`)
+    this.tokens.push({ at: this.now(), tokens })
     for (const server of this.#servers) server.setTokens(tokens)
   }
 
   inject(fault: Fault): void {
     this.trace(`fault ${JSON.stringify(fault)}`)
     const { life } = this.#core
+    if (fault.type === 'tokens') this.setTokens(fault.tokens)
     this.#faults.inject(fault)
     if (fault.type === 'putBack' && this.#core.life !== life) this.#stopClients()
   }

@@ -57,6 +57,10 @@ export interface World extends AsyncDisposable {
   settle(maxMs: number): Promise<boolean>
   /** The truth, for judges. */
   readonly store: StoreTruth
+  /** The tokens that were set, and when. */
+  readonly tokens: readonly { readonly at: number; readonly tokens: readonly WorldToken[] }[]
+  /** When servers stood still. */
+  readonly pauses: readonly { readonly server: number; readonly at: number; readonly until: number }[]
   /** When servers were started. */
   readonly starts: readonly { readonly at: number; readonly server: number }[]
   /** Returns true if the server runs, has started and is not paused. */
