@@ -1,5 +1,5 @@
 import type { Fields } from '../support/json.ts'
-import type { ServedRelease } from './world/world.ts'
+import type { LeaderWrite, ServedRelease } from './world/world.ts'
 
 /**
  * What a run did and what came of it, as plain data: the requests and watches of clients as the clients saw them, and the
@@ -18,6 +18,9 @@ export interface History {
   readonly served: readonly ServedRelease[]
   /** The release that every server got last. */
   readonly lastRelease: number
+  /** Every change of the lease of the controllers. */
+  readonly leases: readonly Commit[]
+  readonly leaderWrites: readonly LeaderWrite[]
   readonly compactions: readonly { readonly at: number; readonly revision: number }[]
   /** When the store was restored, and the first revision at which it can be read again. */
   readonly restores: readonly { readonly at: number; readonly revision: number }[]

@@ -25,6 +25,14 @@ export const namespaces: Resource = {
   namespaced: false,
 }
 
+export const leases: Resource = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  kind: 'Lease',
+  plural: 'leases',
+  namespaced: true,
+}
+
 const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: false } as const
 
 export const roles: Resource = { ...rbac, kind: 'ClusterRole', plural: 'clusterroles' }

@@ -339,4 +339,16 @@ export const mutations: readonly Mutation[] = [
     to: '',
   },
   ...releaseMutations,
+  {
+    name: 'a leader writes on after its lease has expired',
+    file: `${sdk}/manager/leader-election.ts`,
+    from: '  leadershipGuard(): void {\n    if (this.isLeader) return\n',
+    to: "  leadershipGuard(): void {\n    if (this.#phase === 'leading') return\n",
+  },
+  {
+    name: 'a lease is taken before it has expired',
+    file: `${sdk}/manager/lease-lock.ts`,
+    from: 'holder !== this.#identity && this.runsOutInMs > 0 &&',
+    to: 'holder !== this.#identity && this.runsOutInMs > 10_000 &&',
+  },
 ]

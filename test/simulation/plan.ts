@@ -125,7 +125,7 @@ export function planOf(seed: number, given?: number): Plan {
   const moments = faults.flatMap(({ at, fault }) => ('forMs' in fault ? [at, at + (fault.forMs ?? 0)] : [at]))
   moments.push(...reloads.map(({ at }) => at))
   const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count })
-  const story = random.chance(0.4) ? storyOf(random.fork(), { servers, clients }) : []
+  const story = random.chance(0.4) ? storyOf(random.fork(), { servers, controllers, clients }) : []
   const told = [...writers, ...story]
   const asked = rotation.length === 0 ? told : withTokens(operations, told)
   const steps = [...(reloads.length === 0 ? asked : inVersions(operations, asked)), ...reloads, ...faults]

@@ -1,7 +1,7 @@
 import { Clients } from './clients.ts'
 import type { Call, History } from './history.ts'
 import { isFromMemory, overrun } from './judges/index.ts'
-import { resources } from './kinds.ts'
+import { leases, resources } from './kinds.ts'
 import { CallLog } from './log.ts'
 import type { Action } from './plan.ts'
 import { storedCommits, storedRecords } from './stored-commits.ts'
@@ -85,6 +85,8 @@ export class RecordedLife {
       commits: storedCommits(this.#world.store, Object.values(resources)),
       records: storedRecords(this.#world.store, [resources.gadgets, resources.parts]),
       served: this.#world.served,
+      leases: storedCommits(this.#world.store, [leases]),
+      leaderWrites: this.#world.leaderWrites,
       lastRelease: this.#options.lastRelease,
       compactions: this.#compactions,
       healedAt,

@@ -5,6 +5,7 @@ import type { Fault } from './world/fault.ts'
 /** What a story may involve. */
 export interface Cast {
   readonly servers: number
+  readonly controllers: number
   readonly clients: number
 }
 
@@ -65,6 +66,7 @@ const stories: readonly ((told: Told) => void)[] = [
   watcherThatWasAway,
   changesAtBookmarks,
   storePutBack,
+  leaderThatStoodStill,
 ]
 
 /** The collector sees that an owner is deleted before it sees the owner's dependents. */
@@ -182,4 +184,33 @@ function storePutBack(told: Told): void {
       told.ask({ do: 'list', of: 'gadgets', selection: {}, stale: random.chance(0.2) })
     else told.ask({ do: 'get', of: 'gadgets', name: `g${random.below(3)}`, stale: false })
   }
+}
+
+/** A leader stands still in the middle of its work, for longer than its lease. */
+function leaderThatStoodStill(told: Told): void {
+  const { random, cast } = told
+  const families = [0, 1, 2, 3, 4]
+  for (const n of families) told.ask({ do: 'create', of: 'gadgets', name: `g${n}`, spec: {}, color: 'red' })
+  told.wait(100)
+  for (const n of families)
+    told.ask({
+      do: 'create',
+      of: 'parts',
+      namespace: 'default',
+      name: `p${n}`,
+      spec: {},
+      color: 'red',
+      owners: [`g${n}`],
+    })
+  told.wait(200)
+  for (const n of families) {
+    told.ask({ do: 'delete', of: 'gadgets', name: `g${n}` })
+    told.wait(random.below(4))
+  }
+  told.wait(random.below(8))
+  told.inject({
+    type: 'pause',
+    node: `controllers-${random.below(cast.controllers)}`,
+    forMs: 16_000 + random.below(8_000),
+  })
 }

@@ -6,6 +6,7 @@ import type { History, Judge, Violation } from '../history.ts'
 import { judgeAccess } from './access.ts'
 import { judgeBounds } from './bounds.ts'
 import { judgeConvergence } from './convergence.ts'
+import { judgeLeaders } from './leaders.ts'
 import { judgeLife } from './life.ts'
 import { judgeReads } from './reads.ts'
 import { isFromMemory, judgeRestores, overrun } from './restores.ts'
@@ -20,6 +21,7 @@ const judges: readonly Judge[] = [
   judgeWatches,
   judgeLife,
   judgeAccess,
+  judgeLeaders,
   judgeRestores,
   judgeConvergence,
 ]

@@ -140,6 +140,8 @@ export function history(parts: Partial<History>): History {
     served: [],
     lastRelease: 0,
     compactions: [],
+    leases: [],
+    leaderWrites: [],
     restores: [],
     starts: [],
   }

@@ -7,12 +7,14 @@ import {
   type Logger,
   type Manager,
   systemClock,
+  type Transport,
 } from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { nodeDefaults } from './api-server-node.ts'
 import { balancer, domain, type Network } from './network.ts'
 import type { WorldNode } from './node.ts'
 import type { Scheduler } from './scheduler.ts'
+import type { LeaderWrite } from './world.ts'
 import type { WorldProcess } from './world-process.ts'
 
 /** Discovery takes a dozen requests. Here it comes every 30 s instead of every ten, as in Kubernetes' collector. */
@@ -36,6 +38,7 @@ export class ControllersProcess implements WorldProcess {
   readonly #scheduler: Scheduler
   readonly #network: Network
   readonly #log: Logger
+  readonly writes: LeaderWrite[] = []
   #running: Running | undefined
   #starts = 0
 
@@ -89,7 +92,7 @@ export class ControllersProcess implements WorldProcess {
 
   #run(identity: string): Manager {
     const log = this.#log
-    const transport = new HttpTransport({ server: `http://${balancer}${domain}` })
+    const transport = this.#recording(new HttpTransport({ server: `http://${balancer}${domain}` }), identity)
     const manager = createManager({ transport, log, leaderElection: { ...nodeDefaults.election, identity } })
     const { reservedDomain } = nodeDefaults
     manager.add(
@@ -98,5 +101,17 @@ export class ControllersProcess implements WorldProcess {
     manager.add(new EventKeeper())
     manager.start()
     return manager
+  }
+
+  /** Records the writes that only the leader may send. Every candidate writes the lease. */
+  #recording(inner: Transport, identity: string): Transport {
+    return {
+      request: request => {
+        if (request.method !== 'GET' && !request.path.includes('/leases'))
+          this.writes.push({ at: this.#scheduler.now, identity, path: request.path })
+        return inner.request(request)
+      },
+      watch: (path, options) => inner.watch(path, options),
+    }
   }
 }

@@ -21,6 +21,7 @@ import { StoreService } from './store-service.ts'
 import { Trace } from './trace.ts'
 import type {
   Held,
+  LeaderWrite,
   Release,
   SeededRandom,
   ServedRelease,
@@ -88,6 +89,7 @@ class SimulatedWorld implements World {
   readonly #network: Network
   readonly #replaced = new Replaced()
   readonly #servers: readonly ServerProcess[]
+  readonly #controllers: readonly ControllersProcess[]
   readonly #processes: readonly WorldProcess[]
   readonly #clients = new Map<string, WorldClient>()
   readonly #onUncaught = (reason: unknown) => this.#failed(reason)
@@ -147,11 +149,11 @@ class SimulatedWorld implements World {
       const content = { plugins, runsControllers: controllers === 0 }
       return new ServerProcess({ ...parts, name, content, log: log(name) })
     })
-    const others = Array.from({ length: controllers }, (_, n) => {
+    this.#controllers = Array.from({ length: controllers }, (_, n) => {
       const name = `controllers-${n}`
       return new ControllersProcess({ ...parts, name, log: log(name) })
     })
-    this.#processes = [...this.#servers, ...others]
+    this.#processes = [...this.#servers, ...this.#controllers]
     this.#faults = new Faults({ ...parts, processes: this.#processes, nodeOf: name => this.#nodeOf(name) })
     for (const each of this.#processes) each.start()
   }
@@ -174,6 +176,10 @@ class SimulatedWorld implements World {
 
   get content(): readonly KeyValue[] {
     return [...this.#core.at(this.#core.revision).values()]
+  }
+
+  get leaderWrites(): readonly LeaderWrite[] {
+    return this.#controllers.flatMap(({ writes }) => writes)
   }
 
   get held(): readonly Held[] {

@@ -71,11 +71,21 @@ export interface World extends AsyncDisposable {
   readonly served: readonly ServedRelease[]
   /** Everything that a part of the world reported and that no judge may ignore: uncaught errors, broken invariants. */
   readonly failures: readonly Error[]
+  /** The writes of controllers, in the order of their times for each process. */
+  readonly leaderWrites: readonly LeaderWrite[]
   /** What each server holds that runs. */
   readonly held: readonly Held[]
   /** Figures for measurements. */
   readonly counts: WorldCounts
   close(): Promise<void>
+}
+
+/** A write that a process of controllers has sent, and that only the leader may send. */
+export interface LeaderWrite {
+  readonly at: number
+  /** Of the process, in the lease. */
+  readonly identity: string
+  readonly path: string
 }
 
 /** What a server holds for requests and watches. */
