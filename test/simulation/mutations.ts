@@ -349,6 +349,6 @@ export const mutations: readonly Mutation[] = [
     name: 'a lease is taken before it has expired',
     file: `${sdk}/manager/lease-lock.ts`,
     from: 'holder !== this.#identity && this.runsOutInMs > 0 &&',
-    to: 'holder !== this.#identity && this.runsOutInMs > 10_000 &&',
+    to: 'holder !== this.#identity && this.runsOutInMs > 12_000 &&',
   },
 ]
