@@ -258,6 +258,12 @@ export const mutations: readonly Mutation[] = [
     to: "      record('unresolved')",
   },
   {
+    name: 'the collector decides by what it knew before a restore',
+    file: `${sdk}/collector/collector-run.ts`,
+    from: 'if (doubts.checks.size > 0) return',
+    to: 'if (doubts.checks.size < 0) return',
+  },
+  {
     name: 'a watch goes on when its role has gone',
     file: 'apiserver/src/security/rbac/rbac-authorizer.ts',
     from: 'for (const listener of [...this.#listeners]) listener()',

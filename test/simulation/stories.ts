@@ -67,6 +67,7 @@ const stories: readonly ((told: Told) => void)[] = [
   changesAtBookmarks,
   storePutBack,
   leaderThatStoodStill,
+  ownerRestored,
 ]
 
 /** The collector sees that an owner is deleted before it sees the owner's dependents. */
@@ -213,4 +214,28 @@ function leaderThatStoodStill(told: Told): void {
     node: `controllers-${random.below(cast.controllers)}`,
     forMs: 16_000 + random.below(8_000),
   })
+/** A restore brings an owner back whose deletion the collector has seen, while the collector goes on. */
+function ownerRestored(told: Told): void {
+  const { random, cast } = told
+  const finalizers = random.chance(0.5) ? { finalizers: ['sim.example.com/hold'] } : {}
+  const owner = { of: 'gadgets', name: `g${random.below(5)}` } as const
+  told.ask({ do: 'create', ...owner, spec: {}, color: 'red', ...finalizers })
+  told.wait(100)
+  for (let n = 0; n < 3; n++) {
+    const part = { of: 'parts', namespace: 'default', name: `p${n}`, spec: {}, color: 'blue' } as const
+    told.ask({ do: 'create', ...part, owners: [owner.name], ...finalizers })
+  }
+  told.wait(200)
+  told.inject({ type: 'backUp' })
+  told.wait(10)
+  const propagation = random.pick(['Background', 'Foreground', 'Orphan'] as const)
+  told.ask({ do: 'delete', ...owner, propagation })
+  told.wait(random.below(random.pick([100, 2_000])))
+  told.ask({ do: 'finalize', ...owner })
+  told.wait(random.below(random.pick([100, 3_000])))
+  told.inject({ type: 'restore' })
+  for (let n = 0; n < cast.servers; n++) {
+    told.wait(random.below(random.pick([20, 1_000])))
+    told.inject({ type: 'restart', node: `server-${n}` })
+  }
 }

@@ -215,11 +215,11 @@ export class CollectorRun {
   async #check(key: string, signal: AbortSignal): Promise<void> {
     const owner = this.#graph.owner(key)
     if (owner === undefined || (owner.standing !== 'unchecked' && owner.standing !== 'unresolved')) return
-    const { asked } = owner
+    const { asked, seen } = owner
     const record = (standing: Standing) => {
       // A stale result is dropped: the owner may have been replaced, or another check requested.
       if (this.#graph.owner(key) === owner && owner.asked === asked)
-        this.#enqueue(this.#graph.setStanding(owner, standing), priorities.live)
+        this.#enqueue(this.#graph.setStanding(owner, standing, seen), priorities.live)
     }
     try {
       record(await this.#lookUp(owner, signal))
@@ -269,6 +269,8 @@ export class CollectorRun {
       const hasDependents = this.#graph.owner(node.key) !== undefined
       const action = syncActionFor(live.metadata, standingOf, hasDependents)
       if (action.do === 'nothing') return
+      const doubts = this.#graph.doubt(live.metadata)
+      if (doubts.checks.size > 0) return this.#enqueue(doubts, priorities.live)
       const { uid, version, ownerReferences } = live.metadata
       const fields = { resource: node.resource, object: node.object, ownerReferences }
       try {

@@ -77,6 +77,31 @@ describe('due work', () => {
     expect(graph.size.owners).toBe(1)
   })
 
+  test('an owner is checked again for a dependent that is newer than the last check, as after a restore', () => {
+    const graph = new Graph()
+    const at = (version: string) => object('a', { ...to(Item, 'owner'), version })
+    const [owner] = graph.apply(Part, at('5')).checks
+    if (owner === undefined) throw new Error('the owner is not checked')
+    expect(names(graph.setStanding(owner, 'absent')).syncs).toEqual(['a'])
+    expect(names(graph.doubt(at('5').metadata)).checks).toEqual([])
+    expect(names(graph.doubt(at('1000005').metadata)).checks).toEqual(['owner'])
+    expect(owner.standing).toBe('unchecked')
+    graph.setStanding(owner, 'absent')
+    expect(names(graph.doubt(at('1000005').metadata)).checks).toEqual([])
+  })
+
+  test('a check that began before a dependent was seen does not count for it', () => {
+    const graph = new Graph()
+    const at = (name: string, version: string) => object(name, { ...to(Item, 'owner'), version })
+    const [owner] = graph.apply(Part, at('a', '5')).checks
+    if (owner === undefined) throw new Error('the owner is not checked')
+    const { seen } = owner
+    graph.apply(Part, at('b', '6'))
+    graph.setStanding(owner, 'absent', seen)
+    expect(names(graph.doubt(at('a', '5').metadata)).checks).toEqual([])
+    expect(names(graph.doubt(at('b', '6').metadata)).checks).toEqual(['owner'])
+  })
+
   test('an owner reported as deleted is checked; its dependents wait for the result', () => {
     const graph = new Graph()
     graph.apply(Part, object('a', to(Item, 'owner')))

@@ -3,6 +3,7 @@ import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
 import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import { groupOf } from '../api/owners.ts'
 import { propagationFinalizers } from '../api/propagation.ts'
+import { compareVersions } from '../api/version.ts'
 
 /** What is known of a referenced owner. All but `absent` count as possibly existing. */
 export type Standing =
@@ -15,7 +16,7 @@ export type Standing =
   | 'foreground'
   /** It is deleting and waits until its dependents have released it. */
   | 'orphaning'
-  /** A live read has shown that it does not exist. Permanent, since uids are never reused. */
+  /** A live read has shown that it does not exist. Permanent unless the store is restored, since uids are never reused. */
   | 'absent'
 
 /** How a deleting object waits for its dependents. */
@@ -35,6 +36,10 @@ export interface Owner {
   wasDeleted: boolean
   /** Number of requested checks; the result of an earlier check is stale. */
   asked: number
+  /** The highest version of its dependents that was seen. */
+  seen: string
+  /** `seen` when the check began whose result the standing is, see `doubt`. */
+  standingSince: string
   readonly dependents: Set<Node>
   /** Number of dependents that block its foreground deletion. */
   blocking: number
@@ -151,6 +156,7 @@ export class Graph {
       phaseSince: version,
     }
     this.#link(node, ownerReferences, work)
+    for (const { owner } of node.edges.values()) see(owner, version)
     if (phase !== node.phase) {
       node.phase = phase
       node.phaseSince = version
@@ -211,10 +217,30 @@ export class Graph {
     return work
   }
 
-  /** Records the result of a check. Dependents that can be decided on are due. */
-  setStanding(owner: Owner, standing: Standing): Work {
+  /**
+   * Requests another check of owners that do not keep a dependent by a check that is older than the dependent's version. In
+   * a restored store every version is higher than before, and owners that were gone may be back.
+   */
+  doubt({ namespace, version, ownerReferences = [] }: ObjectMeta): Work {
+    const work = new Work()
+    for (const reference of ownerReferences) {
+      const owner = this.#owners.get(this.keyOfReference(reference, namespace))
+      if (owner === undefined || !isLooseStanding(owner.standing)) continue
+      if (compareVersions(version, owner.standingSince) <= 0) continue
+      see(owner, version)
+      recheck(owner, work)
+    }
+    return work
+  }
+
+  /**
+   * Records the result of a check. Dependents that can be decided on are due.
+   * @param since `seen` when the check began
+   */
+  setStanding(owner: Owner, standing: Standing, since = owner.seen): Work {
     const work = new Work()
     owner.standing = standing
+    owner.standingSince = since
     for (const node of owner.dependents) if (isLoose(node)) work.syncs.add(node)
     return work
   }
@@ -347,6 +373,8 @@ export class Graph {
       standing: 'unchecked',
       wasDeleted: false,
       asked: 1,
+      seen: '0',
+      standingSince: '0',
       dependents: new Set(),
       blocking: 0,
     }
@@ -373,6 +401,10 @@ export function keyOf(
 
 export function resourceOf({ group, plural }: Pick<Model, 'group' | 'plural'>): string {
   return `${group}/${plural}`
+}
+
+function see(owner: Owner, version: string): void {
+  if (compareVersions(version, owner.seen) > 0) owner.seen = version
 }
 
 function recheck(owner: Owner, work: Work): void {

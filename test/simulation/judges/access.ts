@@ -39,7 +39,7 @@ export function judgeAccess(history: History): Violation[] {
     }
     const time = { from: at, to: outcome.at }
     const users = tokens.usersOf(token, { from: tokens.since(server, time), to: outcome.at })
-    const text = `with the token ${token} of ${[...users].join(', ')} got ${status}`
+    const text = `with the token ${token} of ${[...users].map(user => user ?? 'nobody').join(', ')} got ${status}`
     if (isAllowed(status)) {
       if (!users.has(reader)) say(`${text}, although it was not the reader's`)
       else if (!wasGranted(since(server, time), outcome.at)) say(`${text}, although no role allowed it`)

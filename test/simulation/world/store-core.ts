@@ -232,23 +232,22 @@ export class StoreCore implements StoreTruth {
       deletion,
       [...this.#keys].map(key => ({ key, value: undefined, createRevision: zeroRevision })),
     )
-    const all = [...found.state.values()]
-    const old = new Set(all.flatMap(({ createRevision, modRevision }) => [createRevision, modRevision]))
-    const moved = new Map<Revision, Revision>()
-    for (const each of [...old].sort((a, b) => a - b)) moved.set(each, toRevision(deletion + 1 + moved.size))
-    const movedOf = (revision: Revision) => moved.get(revision) ?? zeroRevision
-    for (const [each, revision] of moved) {
-      const pairs = all.filter(({ modRevision }) => modRevision === each)
+    // What one transaction has put keeps one revision.
+    const groups = new Map<Revision, KeyValue[]>()
+    for (const pair of [...found.state.values()].sort((a, b) => a.modRevision - b.modRevision)) {
+      const group = groups.get(pair.modRevision)
+      if (group === undefined) groups.set(pair.modRevision, [pair])
+      else group.push(pair)
+    }
+    this.#revision = deletion
+    for (const pairs of groups.values()) {
+      this.#revision = toRevision(this.#revision + 1)
+      const createRevision = this.#revision
       this.#record(
-        revision,
-        pairs.map(({ key, value, createRevision }) => ({
-          key,
-          value,
-          createRevision: movedOf(createRevision),
-        })),
+        this.#revision,
+        pairs.map(({ key, value }) => ({ key, value, createRevision })),
       )
     }
-    this.#revision = toRevision(deletion + moved.size)
     this.#compacted = this.#revision
     return true
   }
