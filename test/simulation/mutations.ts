@@ -270,6 +270,12 @@ export const mutations: readonly Mutation[] = [
     to: '',
   },
   {
+    name: 'a read goes by the roles from before it caught up',
+    file: 'apiserver/src/http/resource-api.ts',
+    from: '    request.authorize?.()\n',
+    to: '',
+  },
+  {
     name: 'a watch goes on when its token has gone',
     file: 'apiserver/src/http/watch-api.ts',
     from: '      this.onRevoked()\n',

@@ -50,6 +50,8 @@ export interface ApiRequest {
   readonly view?: ObjectView
   /** Gets what the request waits for. Default: nobody measures it. */
   readonly times?: RequestTimes
+  /** Decides again whether the caller may read, by the present roles. @throws ApiError 403 */
+  authorize?(): void
   /** Reads the whole body. @throws ApiError 413 */
   readBody(): Promise<Buffer>
   /**

@@ -12,7 +12,7 @@ interface Asked {
 /**
  * A request, on any way into the server: over HTTP, a WebSocket handshake, a subscription on a WebSocket, a client in
  * this process, or a write of the server itself. Its methods are called once each, in the order that `passChecks`
- * draws.
+ * draws, except for `grantOf`.
  */
 export interface CheckedRequest<Info extends Asked> {
   /** Undefined if requests are not audited. */
@@ -25,8 +25,10 @@ export interface CheckedRequest<Info extends Asked> {
   read(): Info | Promise<Info>
   /** Waits for the request's turn. Returns undefined if it may go on at once. @throws ApiError 429, 504 */
   turn(info: Info, identity: Identity): Promise<void> | undefined
-  /** @throws ApiError 503 */
+  /** Is called again before a refusal, once the roles have caught up. @throws ApiError 503 */
   grantOf(identity: Identity, info: Info): Grant | undefined
+  /** Waits until the roles are as new as the store. By default, refusals do not wait. */
+  catchUp?(): Promise<unknown>
 }
 
 /**
@@ -69,8 +71,24 @@ function passAsked<Info extends Asked>(
     : turn.then(() => authorized(request, identity, info))
 }
 
-function authorized<Info extends Asked>(request: CheckedRequest<Info>, identity: Identity, info: Info): Info {
+function authorized<Info extends Asked>(
+  request: CheckedRequest<Info>,
+  identity: Identity,
+  info: Info,
+): Promise<Info> | Info {
   const grant = request.grantOf(identity, info)
+  if (grant !== undefined || request.catchUp === undefined) return decided(request, identity, info, grant)
+  const again = () => decided(request, identity, info, request.grantOf(identity, info))
+  // Another server may have acknowledged a role that is not known here yet. Without the store, the last known roles count.
+  return request.catchUp().then(again, again)
+}
+
+function decided<Info extends Asked>(
+  request: CheckedRequest<Info>,
+  identity: Identity,
+  info: Info,
+  grant: Grant | undefined,
+): Info {
   request.audit?.decided(grant)
   if (grant === undefined) throw forbidden(identity.user, info.verb, info.target)
   return info

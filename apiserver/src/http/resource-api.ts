@@ -286,11 +286,17 @@ export class ResourceApi {
 
   /**
    * Waits until a cache is as new as the store. @throws ApiError 503 on a time-out, or if the cache is dropped
-   * meanwhile
+   * meanwhile; 403 if the caller has lost the permission by then
    */
   async #catchUp({ served }: ModelCache, request: ApiRequest, signal?: AbortSignal): Promise<void> {
     await timed(request.times, 'storeMs', this.#gate.pass(signal))
+    request.authorize?.()
     this.cacheOf(served)
+  }
+
+  /** Waits until the caches, and with them the roles, are as new as the store. @throws ApiError 503 */
+  catchUp(): Promise<unknown> {
+    return this.#gate.pass()
   }
 
   /**

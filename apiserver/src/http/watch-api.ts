@@ -210,6 +210,7 @@ export class WatchApi {
         return queues.passes(party) ? undefined : queues.wait(party, () => signal.aborted)
       },
       grantOf: ({ user }, { verb, target }) => authorizer.grantOf(user, verb, target),
+      catchUp: () => api.catchUp(),
     })
     const found = watchable(info, path, below)
     hub.checkOpen()

@@ -64,7 +64,7 @@ export class ImpersonatingAccess implements Access {
  * @throws ApiError 403, 503
  */
 export function authorizeAs(
-  authorizer: Authorizer,
+  authorizer: Pick<Authorizer, 'authorize'>,
   { user, impersonator, impersonated }: Identity,
   verb: string,
   target: ResourceTarget,
@@ -112,7 +112,7 @@ const ownHeaders: ReadonlySet<string> = new Set(['impersonate-user', 'impersonat
 
 /** @throws ApiError 403 for the first part that the caller may not impersonate */
 function checkImpersonation(
-  authorizer: Authorizer,
+  authorizer: Pick<Authorizer, 'authorize'>,
   by: UserInfo,
   { name, groups, uid, extra = {} }: UserInfo,
 ): void {

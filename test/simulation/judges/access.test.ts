@@ -16,16 +16,22 @@ const at = (time: number, resource: typeof roles, exists = true): Commit => ({
 /** The reader may read from 2,000 to 3,000. */
 const commits = [at(1_000, roles), at(2_000, bindings), at(3_000, bindings, false)]
 
-const says = (from: number, outcome: ReturnType<typeof responded>) =>
-  judgeAccess(history({ calls: [{ ...get([from, outcome], 'a'), token }], commits })).map(
+const says = (from: number, outcome: ReturnType<typeof responded>, isStale = true) =>
+  judgeAccess(history({ calls: [{ ...get([from, outcome], 'a', isStale), token }], commits })).map(
     ({ message }) => message,
   )
 
-test('a user reads while a role allows it, and for as long as a server may be behind', () => {
+test('a user reads while a role allows it, and from memory for as long as a server may be behind', () => {
   expect(says(1_990, responded(2_010, 200))).toEqual([])
   expect(says(22_900, responded(22_950, 200))).toEqual([])
   expect(says(23_100, responded(23_200, 200))).toEqual([expect.stringMatching(/no role allowed it/)])
   expect(says(1_000, responded(1_990, 200))).toEqual([expect.stringMatching(/no role allowed it/)])
+})
+
+test('a read that catches up goes by the roles after it', () => {
+  expect(says(2_500, responded(2_600, 200), false)).toEqual([])
+  expect(says(2_950, responded(3_100, 200), false)).toEqual([])
+  expect(says(3_050, responded(3_100, 200), false)).toEqual([expect.stringMatching(/no role allowed it/)])
 })
 
 test('a user is refused only without a role', () => {

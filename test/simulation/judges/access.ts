@@ -2,20 +2,20 @@ import { type History, titleOf, type Violation } from '../history.ts'
 import { bindings, reader, roles } from '../kinds.ts'
 import { Truth } from '../truth.ts'
 import { tokensMs } from '../world/world.ts'
-import { overrun } from './restores.ts'
+import { isFromMemory, overrun } from './restores.ts'
 import { TokenTimes } from './token-times.ts'
 
 const judge = 'access'
 
 /**
- * Milliseconds that a server may decide by roles that have changed: requests do not wait until it has caught up, so this is
- * the longest pause or lag of a plan, and the way of a request.
+ * Milliseconds that a server may decide by roles that have changed where it does not wait until it has caught up: the
+ * longest pause or lag of a plan, and the way of a request.
  */
 const behindMs = 20_000
 
 /**
  * A caller sees only what roles allow the user whose token it sends, at that time, where a server that stood still may know
- * earlier roles and tokens. Whoever was allowed all the time is not refused. The watches of a user end with the permission
+ * earlier tokens, and earlier roles for what it sends from memory. Whoever was allowed all the time is not refused. The watches of a user end with the permission
  * and with the token.
  */
 export function judgeAccess(history: History): Violation[] {
@@ -28,7 +28,8 @@ export function judgeAccess(history: History): Violation[] {
     Math.min(time.from, overrun(history, { server, ...time })?.at ?? time.from) - behindMs
   const tokens = new TokenTimes(history)
   const found: Violation[] = []
-  for (const { id, type, at, token, server, outcome } of history.calls) {
+  for (const call of history.calls) {
+    const { id, type, at, token, server, outcome } = call
     if (outcome.type !== 'responded') continue
     const { status } = outcome
     const say = (message: string) =>
@@ -42,7 +43,8 @@ export function judgeAccess(history: History): Violation[] {
     const text = `with the token ${token} of ${[...users].map(user => user ?? 'nobody').join(', ')} got ${status}`
     if (isAllowed(status)) {
       if (!users.has(reader)) say(`${text}, although it was not the reader's`)
-      else if (!wasGranted(since(server, time), outcome.at)) say(`${text}, although no role allowed it`)
+      else if (!wasGranted(isFromMemory(call) ? since(server, time) : at, outcome.at))
+        say(`${text}, although no role allowed it`)
     } else if (status === 401) {
       if (!users.has(undefined)) say(`${text}, although it was valid`)
     } else if (status === 403 && users.size === 1 && users.has(reader)) {

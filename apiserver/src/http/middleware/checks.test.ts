@@ -43,7 +43,13 @@ async function serve(routeBodies: BodyBounds) {
     ctx.state.response = { status: 200, headers: {}, body: Buffer.from(`${body.length} bytes`) }
   }
   const koa = new Koa()
-  const parts = { access, authorizer, paths, queues, api: { definitions: undefined } }
+  const parts = {
+    access,
+    authorizer,
+    paths,
+    queues,
+    api: { definitions: undefined, catchUp: async () => {} },
+  }
   for (const each of [sending(), errors(silentLogger, queues), target(access, paths), checks(parts), handler])
     koa.use(each)
   // Some clients leave on purpose.

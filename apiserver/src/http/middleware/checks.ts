@@ -25,7 +25,7 @@ const pluginHeader = 'x-setpoint-plugin'
 interface ChecksParts {
   readonly access: Pick<ImpersonatingAccess, 'authenticate' | 'impersonate'>
   readonly paths: Paths
-  readonly api: Pick<ResourceApi, 'definitions'>
+  readonly api: Pick<ResourceApi, 'definitions' | 'catchUp'>
   readonly queues: RequestQueues
   readonly authorizer: Pick<Authorizer, 'grantOf'>
 }
@@ -113,6 +113,10 @@ class HttpRequest implements CheckedRequest<RequestInfo> {
 
   grantOf({ user }: Identity, { verb, target }: RequestInfo): Grant | undefined {
     return this.#parts.authorizer.grantOf(user, verb, target)
+  }
+
+  catchUp(): Promise<unknown> {
+    return timed(this.#ctx.state.record, 'storeMs', this.#parts.api.catchUp())
   }
 }
 

@@ -1,5 +1,5 @@
 import type { WriteNotes } from '../../registry/index.ts'
-import type { Authorizer } from '../../security/index.ts'
+import { type Authorizer, authorizeAs } from '../../security/index.ts'
 import { abortedByClose } from '../aborted-by-close.ts'
 import type { ApiRequest } from '../api-request.ts'
 import { rightsOf } from '../caller-rights.ts'
@@ -39,6 +39,7 @@ class ObjectRequest implements ApiRequest, WriteNotes {
   readonly times: ApiRequest['times']
   readonly onDocument: ApiRequest['onDocument']
   readonly #ctx: Context
+  readonly #authorizer: Pick<Authorizer, 'authorize'>
   #signal: AbortSignal | undefined
 
   constructor(
@@ -61,6 +62,12 @@ class ObjectRequest implements ApiRequest, WriteNotes {
     this.times = record
     this.onDocument = audit?.onDocument
     this.#ctx = ctx
+    this.#authorizer = authorizer
+  }
+
+  authorize(): void {
+    const { identity, info } = this.#ctx.state
+    if (info.served !== undefined) authorizeAs(this.#authorizer, identity, info.verb, info.target)
   }
 
   get notes(): WriteNotes {
