@@ -214,6 +214,8 @@ function leaderThatStoodStill(told: Told): void {
     node: `controllers-${random.below(cast.controllers)}`,
     forMs: 16_000 + random.below(8_000),
   })
+}
+
 /** A restore brings an owner back whose deletion the collector has seen, while the collector goes on. */
 function ownerRestored(told: Told): void {
   const { random, cast } = told
