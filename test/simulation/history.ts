@@ -21,6 +21,8 @@ export interface History {
   /** Every change of the lease of the controllers. */
   readonly leases: readonly Commit[]
   readonly leaderWrites: readonly LeaderWrite[]
+  /** True if nothing goes wrong. Plugins may be reloaded. */
+  readonly isCalm: boolean
   readonly compactions: readonly { readonly at: number; readonly revision: number }[]
   /** When the store was restored, and the first revision at which it can be read again. */
   readonly restores: readonly { readonly at: number; readonly revision: number }[]
@@ -168,6 +170,7 @@ export interface Commit {
 /** A change of what all servers have to agree on about a kind. */
 export interface RecordChange {
   readonly revision: number
+  readonly at: number
   /** `<group>/<plural>` */
   readonly resource: string
   /** Whether values are unique, and all are known. Nothing is written while that is found out. */

@@ -11,6 +11,8 @@ interface LifeOptions {
   readonly servers: number
   /** The release that all servers serve in the end. */
   readonly lastRelease: number
+  /** True if the plan has no faults. */
+  readonly isCalm: boolean
 }
 
 /**
@@ -88,6 +90,7 @@ export class RecordedLife {
       leases: storedCommits(this.#world.store, [leases]),
       leaderWrites: this.#world.leaderWrites,
       lastRelease: this.#options.lastRelease,
+      isCalm: this.#options.isCalm,
       compactions: this.#compactions,
       healedAt,
       endedAt: this.#world.now(),

@@ -1,4 +1,5 @@
 import { defineModel, type Model, singleValueIndex } from '@setpoint/controller-runtime'
+import type { Resource } from './history.ts'
 import type { Step } from './plan.ts'
 import { secondVersion } from './versions.ts'
 import type { Release } from './world/world.ts'
@@ -92,6 +93,11 @@ export const releases: readonly Release[] = partOfRelease.map((part, release) =>
 /** Returns whether the kinds of a release have a version. */
 export function hasVersion(release: number, version: string): boolean {
   return version !== secondVersion || release > 0
+}
+
+/** Returns whether a release declares a unique index of a kind. */
+export function isUniqueIn(release: number, { unique }: Resource): boolean {
+  return unique !== undefined && release !== 1
 }
 
 /** Returns the release that is to serve in the end. One that cannot read what an earlier one may have stored is none. */

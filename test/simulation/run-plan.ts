@@ -44,7 +44,8 @@ export async function runPlan(
 ): Promise<Run> {
   const { seed, servers, controllers, steps } = plan
   const world = await openWorld({ seed, servers, controllers, releases, keepTrace })
-  let life = new RecordedLife(world, { servers, lastRelease: lastRelease(steps) })
+  const isCalm = !steps.some(step => 'fault' in step)
+  let life = new RecordedLife(world, { servers, lastRelease: lastRelease(steps), isCalm })
   const found: Violation[] = []
   const say = (message: string) => found.push({ judge: 'convergence', at: world.now(), message })
   const catching = (work: Promise<void>) => {

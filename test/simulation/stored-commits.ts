@@ -37,7 +37,7 @@ function contentOf(value: Buffer, revision: number): Pick<Commit, 'object' | 'st
 /** Returns the changes of the records of some kinds. */
 export function storedRecords(store: StoreTruth, resources: readonly Resource[]): RecordChange[] {
   const keys = new Map(resources.map(resource => [recordsPrefix + titleOf(resource), titleOf(resource)]))
-  return changesOf(store).flatMap(({ revision, changes }) =>
+  return changesOf(store).flatMap(({ revision, atMs: at, changes }) =>
     changes.flatMap(({ key, value }) => {
       const resource = keys.get(key)
       const record = value && decodeRecord(value)
@@ -45,7 +45,7 @@ export function storedRecords(store: StoreTruth, resources: readonly Resource[])
       const { unique, recomputing, stored } = record
       const isUnique = Object.keys(unique).length > 0
       const uniqueness = recomputing ? 'recomputing' : isUnique ? 'in force' : 'none'
-      return [{ revision, resource, uniqueness, stores: stored?.version, mayStore: stored?.all ?? [] }]
+      return [{ revision, at, resource, uniqueness, stores: stored?.version, mayStore: stored?.all ?? [] }]
     }),
   )
 }

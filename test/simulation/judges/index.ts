@@ -4,6 +4,7 @@
  */
 import type { History, Judge, Violation } from '../history.ts'
 import { judgeAccess } from './access.ts'
+import { judgeAvailability } from './availability.ts'
 import { judgeBounds } from './bounds.ts'
 import { judgeConvergence } from './convergence.ts'
 import { judgeLeaders } from './leaders.ts'
@@ -23,6 +24,7 @@ const judges: readonly Judge[] = [
   judgeAccess,
   judgeLeaders,
   judgeRestores,
+  judgeAvailability,
   judgeConvergence,
 ]
 

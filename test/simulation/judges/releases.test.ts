@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import type { RecordChange } from '../history.ts'
 import { gadgets } from '../kinds.ts'
 import type { ServedRelease } from '../world/world.ts'
+import { judgeAvailability } from './availability.ts'
 import { judgeReads } from './reads.ts'
 import { judgeReleases } from './releases.ts'
 import { judgeUniqueValues } from './values.ts'
@@ -23,7 +24,7 @@ function record(
   stores = 'v1',
   mayStore: readonly string[] = [stores],
 ): RecordChange {
-  return { revision, resource: 'sim.example.com/gadgets', uniqueness, stores, mayStore }
+  return { revision, at: 10 * revision, resource: 'sim.example.com/gadgets', uniqueness, stores, mayStore }
 }
 
 function serving(release: number, from = 0, until = Number.POSITIVE_INFINITY): ServedRelease {
@@ -77,4 +78,30 @@ test('in the end each server serves the last release, and objects are stored in 
   expect(ofEnd({ ...done, commits: [{ ...commit(3, 'a'), storedIn: 'v1' }] })).toEqual([
     'a is stored in v1 instead of v2',
   ])
+})
+
+test('where nothing goes wrong, only the reload of a server refuses requests', () => {
+  const ofCalm = (parts: Parts) => judgeAvailability(history({ isCalm: true, ...parts }))
+  const refused = get([1_000, refusal(1_010, 503, 'ServiceUnavailable')], 'a')
+  const records = [record(0, 'in force')]
+  const served = [serving(0, 0, 900), serving(1, 850)]
+  expect(ofCalm({ calls: [refused], records, served })).toEqual([])
+  expect(ofCalm({ calls: [refused], records, served: [serving(0, 0, 800), serving(1, 750)] })).toHaveLength(1)
+  expect(ofCalm({ calls: [refused], records, served: [{ ...serving(0), server: 1 }] })).toHaveLength(1)
+  expect(ofCalm({ served: [serving(0, 0, 9_000), serving(1, 850)] })).toEqual([
+    expect.objectContaining({ message: 'server 0 reloaded for 8150 ms' }),
+  ])
+})
+
+test('a server refuses writes while its unique indexes are not in force, and what it cannot read', () => {
+  const ofCalm = (parts: Parts) =>
+    judgeAvailability(history({ isCalm: true, served: [serving(0)], ...parts }))
+  const outcome = refusal(1_010, 503, 'ServiceUnavailable')
+  const [read, wrote] = [get([1_000, outcome], 'a'), write([1_000, outcome], 'update', 'a')]
+  for (const records of [[record(1, 'none')], [record(1, 'recomputing'), record(101, 'in force')]])
+    expect(ofCalm({ calls: [read, wrote], records })).toHaveLength(1)
+  expect(ofCalm({ calls: [read, wrote], records: [record(1, 'none'), record(99, 'in force')] })).toHaveLength(
+    2,
+  )
+  expect(ofCalm({ calls: [read, wrote], records: [record(1, 'in force', 'v2')] })).toEqual([])
 })

@@ -139,6 +139,7 @@ export function history(parts: Partial<History>): History {
     records: [],
     served: [],
     lastRelease: 0,
+    isCalm: false,
     compactions: [],
     leases: [],
     leaderWrites: [],
