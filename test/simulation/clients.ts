@@ -1,6 +1,6 @@
 import { type Fields, isFields } from '../support/json.ts'
 import type { CallOf, Outcome, Resource, Selection, WriteRequest } from './history.ts'
-import { contentOf, pathOf, resourceOf } from './kinds.ts'
+import { annotationsOf, contentOf, pathOf, resourceOf } from './kinds.ts'
 import type { CallLog } from './log.ts'
 import { metadataOf, nameOf, namespaceOf, versionOf } from './objects.ts'
 import type { Action } from './plan.ts'
@@ -112,7 +112,7 @@ export class Clients {
     const known = this.#seen.get(this.#idOf(place.client, resource, action.namespace, action.name))
     const owners = action.do === 'create' ? (action.owners ?? []) : []
     const owned = owners.map(name => this.#newest.get(name)).filter(owner => owner !== undefined)
-    const mark = resource.group !== 'sim.example.com' ? undefined : `m${start.id}`
+    const mark = !resource.group.endsWith('.example.com') ? undefined : `m${start.id}`
     const written = writeOf(action, { resource, known, owners: owned, mark })
     const body = await this.#send({ type: 'write', ...start, request: written.request }, written.http)
     this.#remember(place.client, resource, body)
@@ -246,6 +246,14 @@ function writeOf(
       return {
         request: { verb: 'finalize', ...base, mark: undefined },
         http: { method: 'PATCH', path, headers, body: { metadata: { finalizers: null } } },
+      }
+    }
+    case 'index': {
+      const headers = { 'content-type': 'application/merge-patch+json' }
+      const metadata = { annotations: annotationsOf(action.unique) }
+      return {
+        request: { verb: 'merge', ...base },
+        http: { method: 'PATCH', path, headers, body: { metadata } },
       }
     }
     case 'delete': {

@@ -14,6 +14,8 @@ export interface History {
   readonly commits: readonly Commit[]
   /** In the order of revisions. */
   readonly records: readonly RecordChange[]
+  /** The ends of the definition of gears, with the keys of objects and unique values that were left. */
+  readonly definitionEnds: readonly DefinitionEnd[]
   /** Which releases servers may have served, and when. */
   readonly served: readonly ServedRelease[]
   /** The release that every server got last. */
@@ -178,6 +180,12 @@ export interface RecordChange {
   /** The version that writes store, and all that objects may be stored in. */
   readonly stores: string | undefined
   readonly mayStore: readonly string[]
+}
+
+export interface DefinitionEnd {
+  readonly revision: number
+  readonly at: number
+  readonly keys: readonly string[]
 }
 
 export interface Violation {

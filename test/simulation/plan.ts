@@ -2,6 +2,7 @@ import { Random } from '../soak/random.ts'
 import type { Fields } from '../support/json.ts'
 import type { Selection } from './history.ts'
 import { type ResourceName, reader } from './kinds.ts'
+import { definitionSteps, withGears } from './plan-definitions.ts'
 import { inVersions, reloadsOf, slowReloads } from './plan-reloads.ts'
 import { restoreOf } from './restore-steps.ts'
 import { storyOf } from './stories.ts'
@@ -73,6 +74,8 @@ export type Action =
       readonly precondition?: 'version' | 'uid' | undefined
       readonly propagation?: 'Background' | 'Foreground' | 'Orphan' | undefined
     })
+  /** Changes the indexes of a definition. */
+  | (Target & { readonly do: 'index'; readonly unique: 'email' | 'nothing' })
   | (Target & { readonly do: 'get'; readonly stale: boolean; readonly token?: string | undefined })
   | {
       readonly do: 'list'
@@ -126,7 +129,8 @@ export function planOf(seed: number, given?: number): Plan {
   moments.push(...reloads.map(({ at }) => at))
   const writers = stepsOf(random.fork(), { servers, lengthMs, moments, count })
   const story = random.chance(0.4) ? storyOf(random.fork(), { servers, controllers, clients }) : []
-  const told = [...writers, ...story]
+  const defining = operations.chance(0.2) ? definitionSteps(operations, { servers, lengthMs, clients }) : []
+  const told = [...(defining.length === 0 ? writers : withGears(operations, writers)), ...story, ...defining]
   const asked = rotation.length === 0 ? told : withTokens(operations, told)
   const steps = [...(reloads.length === 0 ? asked : inVersions(operations, asked)), ...reloads, ...faults]
   steps.sort((a, b) => a.at - b.at)

@@ -4,7 +4,7 @@ import { isFromMemory, overrun } from './judges/index.ts'
 import { leases, resources } from './kinds.ts'
 import { CallLog } from './log.ts'
 import type { Action } from './plan.ts'
-import { storedCommits, storedRecords } from './stored-commits.ts'
+import { definitionEnds, storedCommits, storedRecords } from './stored-commits.ts'
 import type { World } from './world/world.ts'
 
 interface LifeOptions {
@@ -85,7 +85,8 @@ export class RecordedLife {
       calls: this.#isLater ? this.#log.calls.filter(call => !isOfMemory(call, times)) : this.#log.calls,
       watches: this.#log.watches,
       commits: storedCommits(this.#world.store, Object.values(resources)),
-      records: storedRecords(this.#world.store, [resources.gadgets, resources.parts]),
+      records: storedRecords(this.#world.store, [resources.gadgets, resources.parts, resources.gears]),
+      definitionEnds: definitionEnds(this.#world.store),
       served: this.#world.served,
       leases: storedCommits(this.#world.store, [leases]),
       leaderWrites: this.#world.leaderWrites,

@@ -1,6 +1,7 @@
 import { decodeStored, objectsPrefix } from '../../apiserver/src/model/index.ts'
-import { decodeRecord, recordsPrefix } from '../../apiserver/src/registry/index.ts'
-import { type Commit, type RecordChange, type Resource, titleOf } from './history.ts'
+import { decodeRecord, recordsPrefix, reservationsPrefix } from '../../apiserver/src/registry/index.ts'
+import { type Commit, type DefinitionEnd, type RecordChange, type Resource, titleOf } from './history.ts'
+import { definitionOfGears, definitions, gears } from './kinds.ts'
 import { metadataOf } from './objects.ts'
 import { storedAsFirst } from './versions.ts'
 import { restorer, type Commit as StoreCommit, type StoreTruth } from './world/world.ts'
@@ -48,6 +49,22 @@ export function storedRecords(store: StoreTruth, resources: readonly Resource[])
       return [{ revision, at, resource, uniqueness, stores: stored?.version, mayStore: stored?.all ?? [] }]
     }),
   )
+}
+
+/** Returns when the definition of gears went, with what was left of its objects. */
+export function definitionEnds(store: StoreTruth): DefinitionEnd[] {
+  const kept = [objectsPrefix, reservationsPrefix].map(prefix => `${prefix}${titleOf(gears)}/`)
+  const definition = `${objectsPrefix}${titleOf(definitions)}/${definitionOfGears}`
+  const keys = new Set<string>()
+  const ends: DefinitionEnd[] = []
+  for (const { revision, atMs, by, changes } of changesOf(store)) {
+    for (const { key, value } of changes)
+      if (value === undefined) keys.delete(key)
+      else if (kept.some(prefix => key.startsWith(prefix))) keys.add(key)
+    const isEnd = changes.some(({ key, value }) => key === definition && value === undefined)
+    if (isEnd && by !== restorer) ends.push({ revision, at: atMs, keys: [...keys] })
+  }
+  return ends
 }
 
 /** What the store began with counts as changes. */

@@ -1,4 +1,5 @@
 import { type Call, type History, titleOf, type Violation } from '../history.ts'
+import { gears } from '../kinds.ts'
 import { hasVersion, isUniqueIn } from '../releases.ts'
 import { secondVersion } from '../versions.ts'
 
@@ -34,6 +35,8 @@ export function judgeAvailability(history: History): Violation[] {
 
 function mayRefuse(call: Call, to: number, history: History): boolean {
   const { at: from, server, resource, type } = call
+  // The indexes of a definition are built in the background.
+  if (titleOf(resource) === titleOf(gears)) return true
   if (!resource.group.startsWith('sim.')) return false
   const isReloading = reloadsIn(history).some(
     each => each.server === server && each.from <= to && each.to + restMs >= from,

@@ -1,6 +1,8 @@
-import type { History, Violation } from '../history.ts'
+import { type History, titleOf, type Violation } from '../history.ts'
+import { gears } from '../kinds.ts'
 import { metadataOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
+import { hasGears, judgeEndOfDefinitions } from './definitions.ts'
 import { ownersOf } from './life.ts'
 import { judgeReleases } from './releases.ts'
 import { changesFor } from './watches.ts'
@@ -33,6 +35,7 @@ export function judgeConvergence(history: History): Violation[] {
   const last = new Map(watches.map(watch => [watch.watcher, watch]))
   for (const watch of last.values()) {
     if (watch.end?.byClient || watch.token !== undefined) continue
+    if (titleOf(watch.resource) === titleOf(gears) && !hasGears(truth)) continue
     // One that has just ended is opened again.
     if (watch.end !== undefined && endedAt - watch.end.at > reopenMs)
       say(`watcher ${watch.watcher} has had no open watch since ${watch.end.at}`)
@@ -48,7 +51,7 @@ export function judgeConvergence(history: History): Violation[] {
         say(`watch ${watch.id} has not sent ${type} ${commit.name} of ${commit.revision}`)
   }
   const left = [...judgeDependents(truth, endedAt), ...judgeNamespaces(truth, endedAt)]
-  return [...found, ...left, ...judgeReleases(history)]
+  return [...found, ...left, ...judgeReleases(history), ...judgeEndOfDefinitions(history)]
 }
 
 function judgeDependents(truth: Truth, at: number): Violation[] {

@@ -7,6 +7,7 @@ import { judgeAccess } from './access.ts'
 import { judgeAvailability } from './availability.ts'
 import { judgeBounds } from './bounds.ts'
 import { judgeConvergence } from './convergence.ts'
+import { judgeDefinitions } from './definitions.ts'
 import { judgeLeaders } from './leaders.ts'
 import { judgeLife } from './life.ts'
 import { judgeReads } from './reads.ts'
@@ -25,6 +26,7 @@ const judges: readonly Judge[] = [
   judgeLeaders,
   judgeRestores,
   judgeAvailability,
+  judgeDefinitions,
   judgeConvergence,
 ]
 

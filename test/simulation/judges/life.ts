@@ -3,6 +3,7 @@ import { isFields } from '../../support/json.ts'
 import { type Commit, type History, titleOf, type Violation } from '../history.ts'
 import { finalizersOf, metadataOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
+import { isEndingAt } from './definitions.ts'
 
 const judge = 'life'
 
@@ -16,7 +17,11 @@ export function judgeLife(history: History): Violation[] {
   for (const commit of truth.commits) {
     const before = truth.before(commit)
     // Built-in kinds are kept by rules of their own, and a restore by none of them.
-    if (commit.isRestored || before?.object === undefined || !commit.resource.startsWith('sim.example.com/'))
+    if (
+      commit.isRestored ||
+      before?.object === undefined ||
+      !/^(sim|live)\.example\.com\//.test(commit.resource)
+    )
       continue
     const texts = commit.object === undefined ? judgeEnd(commit, before, history) : judgeStep(commit, before)
     if (isDeletion(commit, before)) texts.push(...judgeDeletion(commit, before, truth, history))
@@ -85,7 +90,7 @@ function judgeDeletion(commit: Commit, before: Commit, truth: Truth, { calls }: 
     namespace === undefined
       ? undefined
       : truth.of('/namespaces', undefined, namespace).findLast(each => each.revision < revision)
-  if (metadataOf(within?.object).deletionTimestamp !== undefined) return []
+  if (metadataOf(within?.object).deletionTimestamp !== undefined || isEndingAt(truth, commit)) return []
   const owners = ownersOf(before.object)
   if (owners.length === 0) return ['was deleted, and nobody asked for it']
   const alive = owners.find(({ uid }) => isAlive(uid, commit, truth))

@@ -3,6 +3,7 @@ import { isFields } from '../../support/json.ts'
 import { type Call, type Commit, type History, titleOf, type Violation } from '../history.ts'
 import { isSelected, metadataOf, nameOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
+import { mayLackKind } from './definitions.ts'
 import { mayLackVersion } from './served.ts'
 
 const judge = 'reads'
@@ -16,7 +17,7 @@ export function judgeReads(history: History): Violation[] {
   return history.calls.flatMap(call => {
     const { outcome } = call
     if (call.type === 'write' || outcome.type !== 'responded') return []
-    if (outcome.status === 404 && mayLackVersion(history, call)) return []
+    if (outcome.status === 404 && (mayLackVersion(history, call) || mayLackKind(truth, call))) return []
     const found =
       call.type === 'get' ? judgeGet(call, outcome, truth) : judgeList(call, outcome, truth, history)
     return found.map(text => ({ judge, at: call.at, message: `call ${call.id} (${call.type}) ${text}` }))
@@ -120,7 +121,7 @@ function compareItems(
 
 /** The items of a list of a built-in kind do not repeat the kind. */
 function isShownAs(item: unknown, { object, resource }: Commit): boolean {
-  if (!resource.startsWith('/') || object === undefined) return isDeepStrictEqual(object, item)
+  if (resource.includes('.example.com/') || object === undefined) return isDeepStrictEqual(object, item)
   const { apiVersion: _apiVersion, kind: _kind, ...rest } = object
   return isDeepStrictEqual(rest, item)
 }

@@ -10,6 +10,7 @@ import {
 } from '../history.ts'
 import { finalizersOf, markOf, metadataOf, specOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
+import { mayLackKind } from './definitions.ts'
 import { mayLackVersion } from './served.ts'
 
 const judge = 'writes'
@@ -34,7 +35,7 @@ function judgeWrite(write: Write, truth: Truth, history: History): string[] {
   const { outcome } = write
   if (outcome.type !== 'responded') return []
   if (outcome.status < 300) return acknowledged(write, outcome, truth)
-  if (outcome.status === 404 && mayLackVersion(history, write)) return []
+  if (outcome.status === 404 && (mayLackVersion(history, write) || mayLackKind(truth, write))) return []
   return refused(write, outcome, truth)
 }
 

@@ -137,6 +137,7 @@ export function history(parts: Partial<History>): History {
   const changes = {
     commits: [],
     records: [],
+    definitionEnds: [],
     served: [],
     lastRelease: 0,
     isCalm: false,

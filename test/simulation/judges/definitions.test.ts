@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest'
+import { type Commit, titleOf } from '../history.ts'
+import { definitionOfGears, definitions, gears } from '../kinds.ts'
+import { judgeDefinitions, judgeEndOfDefinitions } from './definitions.ts'
+import { judgeReads } from './reads.ts'
+import { commit, get, history, refusal } from './written.ts'
+
+type Parts = Parameters<typeof history>[0]
+
+const ofDefinitions = (parts: Parts) => judgeDefinitions(history(parts)).map(({ message }) => message)
+const ofReads = (parts: Parts) => judgeReads(history(parts)).map(({ message }) => message)
+const ofEnd = (parts: Parts) => judgeEndOfDefinitions(history(parts)).map(({ message }) => message)
+
+const established = { status: { conditions: [{ type: 'Established', status: 'True' }] } }
+
+function definition(revision: number, object: Commit['object']): Commit {
+  return { ...commit(revision, definitionOfGears), resource: titleOf(definitions), object }
+}
+
+function gear(revision: number, name: string, content?: 'deleted'): Commit {
+  return { ...commit(revision, name, content), resource: titleOf(gears) }
+}
+
+const ending = { metadata: { deletionTimestamp: 'then' }, ...established }
+
+test('objects go before their definition, with their values', () => {
+  const commits = [
+    definition(1, established),
+    gear(2, 'r1'),
+    gear(4, 'r1', 'deleted'),
+    definition(5, undefined),
+  ]
+  expect(ofDefinitions({ commits })).toEqual([])
+  expect(ofDefinitions({ commits: [...commits, gear(6, 'r2')] })).toEqual([
+    'r2 is there at 6 without a definition',
+  ])
+  expect(ofDefinitions({ commits, definitionEnds: [{ revision: 5, at: 50, keys: ['unique/x'] }] })).toEqual([
+    'the definition went at 5 and has left unique/x',
+  ])
+})
+
+test('a kind is found once its definition was seen established', () => {
+  const call = { ...get([100, refusal(110, 404, 'NotFound')], 'r1'), resource: gears }
+  const commits = [definition(1, {}), gear(2, 'r1'), definition(3, established)]
+  const seen = get(
+    [50, { type: 'responded', at: 60, status: 200, body: definitionSeen(3) }],
+    definitionOfGears,
+  )
+  const look = { ...seen, resource: definitions }
+  expect(ofReads({ calls: [call], commits })).toEqual([])
+  expect(ofReads({ calls: [look, call], commits })).toContainEqual(expect.stringMatching(/did not find r1/))
+})
+
+test('a definition that is deleted ends when its last object has gone', () => {
+  const commits = [definition(1, established), gear(2, 'r1'), definition(3, ending)]
+  expect(ofEnd({ commits })).toEqual([])
+  expect(ofEnd({ commits: [...commits, gear(4, 'r1', 'deleted')] })).toHaveLength(1)
+})
+
+function definitionSeen(revision: number) {
+  return { ...established, metadata: { name: definitionOfGears, resourceVersion: String(revision) } }
+}

@@ -1,0 +1,71 @@
+import { isFields } from '../../support/json.ts'
+import { type Call, type Commit, type History, titleOf, type Violation } from '../history.ts'
+import { definitionOfGears, definitions, gears } from '../kinds.ts'
+import { metadataOf } from '../objects.ts'
+import { Truth } from '../truth.ts'
+
+const judge = 'definitions'
+
+/**
+ * The objects of a definition, and the values that they hold, go before it does, and none is created until there is another
+ * one. Every server serves a definition for the requests after a client has seen it established.
+ */
+export function judgeDefinitions(history: History): Violation[] {
+  const found: Violation[] = []
+  const truth = new Truth(history)
+  for (const { at, revision, keys } of history.definitionEnds)
+    for (const key of keys)
+      found.push({ judge, at, message: `the definition went at ${revision} and has left ${key}` })
+  for (const commit of truth.commits) {
+    if (commit.resource !== titleOf(gears) || commit.object === undefined || commit.isRestored) continue
+    if (definitionAt(truth, commit.revision)?.object === undefined)
+      found.push({
+        judge,
+        at: commit.at,
+        message: `${commit.name} is there at ${commit.revision} without a definition`,
+      })
+  }
+  return found
+}
+
+/** A definition that is deleted ends when the last object has gone. */
+export function judgeEndOfDefinitions(history: History): Violation[] {
+  const truth = new Truth(history)
+  const isEmpty = truth.stateAt(titleOf(gears), Number.POSITIVE_INFINITY).length === 0
+  if (!isEmpty || !isEnding(definitionAt(truth, Number.POSITIVE_INFINITY))) return []
+  const message = 'the definition of gears has no objects and does not end'
+  return [{ judge: 'convergence', at: history.endedAt, message }]
+}
+
+/** Returns whether the kind of a call may not be served, because a client may not know yet that its definition is established. */
+export function mayLackKind(truth: Truth, { at, resource, outcome }: Call): boolean {
+  if (titleOf(resource) !== titleOf(gears) || outcome.type !== 'responded') return false
+  const definition = { resource: titleOf(definitions), namespace: undefined, name: definitionOfGears }
+  return truth.wasEver(definition, { from: at, to: outcome.at }, commit => !isEstablished(commit))
+}
+
+/** Returns whether gears are served in the end. */
+export function hasGears(truth: Truth): boolean {
+  return isEstablished(definitionAt(truth, Number.POSITIVE_INFINITY))
+}
+
+/** Returns whether the definition of an object was being deleted at a revision. */
+export function isEndingAt(truth: Truth, { resource, revision }: Commit): boolean {
+  return resource === titleOf(gears) && isEnding(definitionAt(truth, revision))
+}
+
+function definitionAt(truth: Truth, revision: number): Commit | undefined {
+  return truth
+    .of(titleOf(definitions), undefined, definitionOfGears)
+    .findLast(each => each.revision <= revision)
+}
+
+function isEnding(commit: Commit | undefined): boolean {
+  return metadataOf(commit?.object).deletionTimestamp !== undefined
+}
+
+function isEstablished(commit: Commit | undefined): boolean {
+  const status = isFields(commit?.object) && isFields(commit.object.status) ? commit.object.status : {}
+  const conditions = Array.isArray(status.conditions) ? status.conditions.filter(isFields) : []
+  return conditions.some(({ type, status }) => type === 'Established' && status === 'True')
+}
