@@ -23,7 +23,8 @@ interface CleanupParts {
 /**
  * Goes on with the deletion of a definition: keeps every server from creating objects of its kind, deletes those that exist,
  * and takes the finalizer away once a read of the store has found none. Every server does this. Deletions are idempotent,
- * so servers at the same work only repeat each other's.
+ * so servers at the same work only repeat each other's. One that is behind touches nothing of a later definition of the
+ * same name: what it changes was there while the definition was, and has not changed since.
  * @param kind undefined if the definition was never served, so it has no objects
  * @returns true if nothing is left to do
  */
@@ -35,35 +36,58 @@ export async function cleanUp(
 ): Promise<boolean> {
   if (!definition.finalizers.includes(cleanupFinalizer)) return true
   if (kind === undefined) return release(parts, definition, neverEstablished)
-  await parts.registry.records.end(kind)
-  const left = await deleteObjects(parts, kind, signal)
+  const isThere = () => isStillThere(parts, definition)
+  if (!(await parts.registry.records.end(kind, isThere))) return true
+  const left = await deleteObjects(parts, kind, isThere, signal)
+  if (left === undefined) return true
   if (left === 0) return release(parts, definition, completed)
   const message = `CustomResource deletion is in progress: ${left} ${left === 1 ? 'object waits for its' : 'objects wait for their'} finalizers`
   await tell(parts, definition, { ...inProgress, message })
   return false
 }
 
-/** Deletes the objects of a kind. Returns the number of those that it has found and that are still there. */
+/** Returns false once another server has ended the deletion. */
+async function isStillThere(
+  { registry, definitions }: CleanupParts,
+  { name, uid }: StoredDefinition,
+): Promise<boolean> {
+  return (await registry.readLive(definitions, name))?.stored.object.metadata.uid === uid
+}
+
+/**
+ * Deletes the objects of a kind. Returns the number of those that wait for their finalizers, or undefined if the definition
+ * has gone meanwhile.
+ */
 async function deleteObjects(
   { storage, writes }: CleanupParts,
   kind: ServedModel,
+  isThere: () => Promise<boolean>,
   signal: AbortSignal,
-): Promise<number> {
-  let left = 0
-  const { pageSize: limit } = cleanupDefaults
-  for await (const pairs of currentPages(storage, kind.keyPrefix, { limit, signal, keysOnly: true })) {
-    await deleteAll({
-      registry: writes,
-      served: kind,
-      keys: pairs.map(({ key }): ObjectKey => key.slice(kind.keyPrefix.length)),
-      deletion: {},
-      options: { ...serviceWriteOptions, signal },
-      deleted({ isRemoved }) {
-        if (isRemoved !== true) left++
-      },
-    })
+): Promise<number | undefined> {
+  for (;;) {
+    let left = 0
+    let missed = 0
+    const { pageSize: limit } = cleanupDefaults
+    for await (const pairs of currentPages(storage, kind.keyPrefix, { limit, signal, keysOnly: true })) {
+      if (pairs.length === 0) continue
+      if (!(await isThere())) return undefined
+      missed += pairs.length
+      await deleteAll({
+        registry: writes,
+        served: kind,
+        keys: pairs.map(({ key }): ObjectKey => key.slice(kind.keyPrefix.length)),
+        deletion: at => ({ versions: [String(pairs[at]?.modRevision)] }),
+        leavesChanged: true,
+        options: { ...serviceWriteOptions, signal },
+        deleted({ isRemoved }) {
+          missed--
+          if (isRemoved !== true) left++
+        },
+      })
+    }
+    // Those that have changed or gone meanwhile.
+    if (missed === 0) return left
   }
-  return left
 }
 
 const inProgress = { type: 'Terminating', status: 'True', reason: 'InstanceDeletionInProgress' } as const

@@ -187,19 +187,25 @@ export class ModelRecords {
     }
   }
 
-  /** Keeps every server from creating objects of a definition's kind from now on. @throws the store's errors */
-  async end(served: ServedModel): Promise<void> {
+  /**
+   * Keeps every server from creating objects of a definition's kind from now on.
+   * @param isThere returns true while the definition is there. A later one of the same name changes the record first
+   * @returns false if the definition has gone
+   * @throws the store's errors
+   */
+  async end(served: ServedModel, isThere: () => Promise<boolean>): Promise<boolean> {
     const key = this.keyOf(served)
     for (;;) {
       const { pair } = await this.#storage.get(key)
       const record = pair && decodeRecord(pair.value)
       const ending = served.defined?.uid
-      if (pair === undefined || record === undefined || record.ending === ending) return
+      if (!(await isThere())) return false
+      if (pair === undefined || record === undefined || record.ending === ending) return true
       const { succeeded } = await this.#storage.transact({
         compares: [{ key, modRevision: pair.modRevision }],
         onSuccess: [{ type: 'put', key, value: encodeRecord({ ...record, ending }) }],
       })
-      if (succeeded) return
+      if (succeeded) return true
     }
   }
 

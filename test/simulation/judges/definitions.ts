@@ -25,6 +25,11 @@ export function judgeDefinitions(history: History): Violation[] {
         message: `${commit.name} is there at ${commit.revision} without a definition`,
       })
   }
+  for (const { id, at, type, resource, outcome } of history.calls) {
+    if (type !== 'write' || titleOf(resource) !== titleOf(gears) || outcome.type !== 'responded') continue
+    if (outcome.status !== 403 || wasEver(truth, { from: at, to: outcome.at }, isEnding)) continue
+    found.push({ judge, at, message: `call ${id} was refused with 403, and the definition was not deleted` })
+  }
   return found
 }
 
@@ -40,8 +45,19 @@ export function judgeEndOfDefinitions(history: History): Violation[] {
 /** Returns whether the kind of a call may not be served, because a client may not know yet that its definition is established. */
 export function mayLackKind(truth: Truth, { at, resource, outcome }: Call): boolean {
   if (titleOf(resource) !== titleOf(gears) || outcome.type !== 'responded') return false
-  const definition = { resource: titleOf(definitions), namespace: undefined, name: definitionOfGears }
-  return truth.wasEver(definition, { from: at, to: outcome.at }, commit => !isEstablished(commit))
+  return wasEver(truth, { from: at, to: outcome.at }, commit => !isEstablished(commit))
+}
+
+function wasEver(
+  truth: Truth,
+  time: { readonly from: number; readonly to: number },
+  holds: (commit: Commit | undefined) => boolean,
+): boolean {
+  return truth.wasEver(
+    { resource: titleOf(definitions), namespace: undefined, name: definitionOfGears },
+    time,
+    holds,
+  )
 }
 
 /** Returns whether gears are served in the end. */
