@@ -10,6 +10,7 @@ import {
   type Transaction,
   type TransactionResult,
 } from '../../../apiserver/src/storage/index.ts'
+import { byBytes, lowerBound, upperBound } from './sorted-keys.ts'
 import { type Commit, restorer, type StoreTruth } from './world.ts'
 
 /** A change with what was before it, to undo it. */
@@ -335,30 +336,4 @@ function checkTransaction({ compares, onSuccess }: Transaction): void {
     if (operation.type === 'put' && operation.value.length > storageLimits.storedBytes)
       throw new RangeError(`the value of ${operation.key} exceeds ${storageLimits.storedBytes} bytes`)
   }
-}
-
-/** In the order of UTF-8, which differs from that of UTF-16 only for surrogates. */
-function byBytes(a: string, b: string): number {
-  if (a === b) return 0
-  if (!/[\ud800-\uffff]/.test(a + b)) return a < b ? -1 : 1
-  return Buffer.compare(Buffer.from(a), Buffer.from(b))
-}
-
-function lowerBound(keys: readonly string[], key: string): number {
-  return boundOf(keys, each => byBytes(each, key) < 0)
-}
-
-function upperBound(keys: readonly string[], key: string): number {
-  return boundOf(keys, each => byBytes(each, key) <= 0)
-}
-
-function boundOf(keys: readonly string[], isBefore: (key: string) => boolean): number {
-  let low = 0
-  let high = keys.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (isBefore(keys[middle] ?? '')) low = middle + 1
-    else high = middle
-  }
-  return low
 }
