@@ -1,3 +1,4 @@
+import { definitionMutations } from './definition-mutations.ts'
 import { releaseMutations } from './release-mutations.ts'
 
 /** One fault, as the replacement of a text that the file has exactly once. */
@@ -351,6 +352,7 @@ export const mutations: readonly Mutation[] = [
     to: '',
   },
   ...releaseMutations,
+  ...definitionMutations,
   {
     name: 'a leader writes on after its lease has expired',
     file: `${sdk}/manager/leader-election.ts`,
