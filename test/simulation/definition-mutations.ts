@@ -36,12 +36,6 @@ export const definitionMutations: readonly Mutation[] = [
     to: '    if (name !== undefined) return\n',
   },
   {
-    name: 'the kind of a definition that was created again goes on',
-    file: `${definitions}/definitions.ts`,
-    from: 'definition === undefined || (entered.uid !== undefined && definition.uid !== entered.uid)',
-    to: 'definition === undefined',
-  },
-  {
     name: 'the watches of a definition that has gone go on',
     file: `${definitions}/defined-kind-runner.ts`,
     from: "    kind.stop('its definition was deleted')\n",

@@ -3,7 +3,7 @@ import { type Commit, titleOf } from '../history.ts'
 import { definitionOfGears, definitions, gears } from '../kinds.ts'
 import { judgeDefinitions, judgeEndOfDefinitions } from './definitions.ts'
 import { judgeReads } from './reads.ts'
-import { commit, get, history, refusal } from './written.ts'
+import { commit, get, history, refusal, watch } from './written.ts'
 
 type Parts = Parameters<typeof history>[0]
 
@@ -55,6 +55,14 @@ test('a definition that is deleted ends when its last object has gone', () => {
   const commits = [definition(1, established), gear(2, 'r1'), definition(3, ending)]
   expect(ofEnd({ commits })).toEqual([])
   expect(ofEnd({ commits: [...commits, gear(4, 'r1', 'deleted')] })).toHaveLength(1)
+  const gone = [...commits, gear(4, 'r1', 'deleted'), definition(5, undefined)]
+  const watches = [watch(1, [], { resource: gears })]
+  expect(ofEnd({ commits: gone, watches })).toEqual([
+    expect.stringMatching(/goes on although its definition/),
+  ])
+  expect(
+    ofEnd({ commits: gone, watches: [watch(1, [], { resource: gears, end: { at: 60, byClient: false } })] }),
+  ).toEqual([])
 })
 
 function definitionSeen(revision: number) {

@@ -33,13 +33,28 @@ export function judgeDefinitions(history: History): Violation[] {
   return found
 }
 
-/** A definition that is deleted ends when the last object has gone. */
+/** Milliseconds until a watch of a kind that has gone has ended. */
+const watchEndMs = 5_000
+
+/** A definition that is deleted ends when the last object has gone, and then the watches of its objects end. */
 export function judgeEndOfDefinitions(history: History): Violation[] {
+  const { watches, endedAt } = history
   const truth = new Truth(history)
+  const last = definitionAt(truth, Number.POSITIVE_INFINITY)
+  if (last !== undefined && last.object === undefined && endedAt - last.at > watchEndMs)
+    return watches
+      .filter(
+        ({ resource, end, at }) => titleOf(resource) === titleOf(gears) && end === undefined && at < last.at,
+      )
+      .map(({ id }) => ({
+        judge: 'convergence',
+        at: endedAt,
+        message: `watch ${id} goes on although its definition has gone`,
+      }))
   const isEmpty = truth.stateAt(titleOf(gears), Number.POSITIVE_INFINITY).length === 0
-  if (!isEmpty || !isEnding(definitionAt(truth, Number.POSITIVE_INFINITY))) return []
+  if (!isEmpty || !isEnding(last)) return []
   const message = 'the definition of gears has no objects and does not end'
-  return [{ judge: 'convergence', at: history.endedAt, message }]
+  return [{ judge: 'convergence', at: endedAt, message }]
 }
 
 /** Returns whether the kind of a call may not be served, because a client may not know yet that its definition is established. */
