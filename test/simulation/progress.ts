@@ -42,8 +42,9 @@ export class Progress {
   end(): void {
     const seconds = this.#cpuMs / 1000
     const hours = this.#simulatedMs / 3_600_000
+    const failed = this.failed === 0 ? '' : ` (${this.failed} failed)`
     this.#say(
-      `${this.runs} seeds, ${this.#operations} operations, ${hours.toFixed(1)} simulated hours in ${seconds.toFixed(0)} s ` +
+      `${this.runs} seeds${failed}, ${this.#operations} operations, ${hours.toFixed(1)} simulated hours in ${seconds.toFixed(0)} s ` +
         `of the processor: ${(this.#operations / seconds).toFixed(0)} operations and ${(hours / seconds).toFixed(2)} hours a second`,
     )
   }

@@ -42,6 +42,11 @@ const { values } = parseArgs({
   },
 })
 const say = (text: string) => void process.stdout.write(`${text}\n`)
+for (const name of ['seeds', 'minutes', 'seed', 'steps', 'jobs', 'every'] as const)
+  if (values[name] !== undefined && !(Number(values[name]) >= 0)) {
+    process.stderr.write(`--${name} must be a number, not ${values[name]}\n`)
+    process.exit(2)
+  }
 
 if (values.help) say(help)
 else if (values.plan !== undefined) process.exitCode = await playOne(await readPlan(values.plan))
