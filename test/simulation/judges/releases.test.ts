@@ -42,6 +42,10 @@ test('objects may have one value as long as it need not be unique, and one of th
   const ofYounger = [expect.stringMatching(/a does not hold its value x at 7/)]
   expect(ofValues({ calls, records, commits: [...both, held('b')] })).toEqual(ofYounger)
   expect(ofValues({ calls, records, commits: both })).toEqual(ofYounger)
+  const lost = [held('a'), { ...commit(8, 'a', { spec }), holds: [] }]
+  expect(ofValues({ calls, records, commits: [...both, ...lost] })).toEqual([
+    'a has at 8 no longer its value x',
+  ])
   const changed = [...both, held('a'), { ...commit(8, 'b'), holds: [] }]
   const again = { ...commit(9, 'b', { spec }), holds: [] }
   expect(ofValues({ calls, records, commits: [...changed, again] })).toEqual([
@@ -75,6 +79,15 @@ test('in the end each server serves the last release, and objects are stored in 
   expect(ofEnd({ ...done, records: [record(2, 'in force', 'v2', ['v2', 'v1'])] })).toEqual([
     expect.stringMatching(/may be stored in v2 and v1 instead of v2/),
   ])
+  expect(
+    ofEnd({
+      ...done,
+      lastRelease: 1,
+      served: [serving(1)],
+      records: [record(1, 'none', 'v2'), record(2, 'none')],
+      commits: [],
+    }),
+  ).toEqual(['objects of sim.example.com/gadgets are stored in v1 again'])
   expect(ofEnd({ ...done, commits: [{ ...commit(3, 'a'), storedIn: 'v1' }] })).toEqual([
     'a is stored in v1 instead of v2',
   ])

@@ -1,5 +1,7 @@
-import type { History, Violation } from '../history.ts'
+import { type History, type RecordChange, titleOf, type Violation } from '../history.ts'
+import { gears } from '../kinds.ts'
 import { Truth } from '../truth.ts'
+import { secondVersion } from '../versions.ts'
 
 const judge = 'convergence'
 
@@ -21,9 +23,19 @@ export function judgeReleases(history: History): Violation[] {
     const { stores, mayStore, uniqueness } = last
     if (mayStore.join() !== stores)
       say(`objects of ${resource} may be stored in ${mayStore.join(' and ')} instead of ${stores}`)
+    // Of two releases the newer one decides, also if the older one starts later.
+    const isBack =
+      history.restores.length === 0 && records.some(isOf(resource, secondVersion)) && stores !== secondVersion
+    if (isBack) say(`objects of ${resource} are stored in ${stores} again`)
+    if (lastRelease === 2 && resource !== titleOf(gears) && stores !== secondVersion)
+      say(`objects of ${resource} are stored in ${stores} in release 2`)
     if (uniqueness === 'recomputing') say(`the unique values of ${resource} are still being computed`)
     for (const { name, storedIn } of truth.stateAt(resource, Number.POSITIVE_INFINITY))
       if (storedIn !== stores) say(`${name} is stored in ${storedIn} instead of ${stores}`)
   }
   return found
+}
+
+function isOf(resource: string, version: string): (record: RecordChange) => boolean {
+  return record => record.resource === resource && record.stores === version
 }

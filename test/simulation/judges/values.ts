@@ -35,8 +35,13 @@ export function judgeUniqueValues(history: History): Violation[] {
     }
     before.set(id, commit)
     const value = specOf(object)[field]
-    if (value === undefined || value === specOf(previous?.object)[field] || commit.isRestored) continue
+    if (value === undefined || commit.isRestored) continue
     const uniqueness = uniquenessAt(records, resource, revision)
+    if (value === specOf(previous?.object)[field]) {
+      const hasLost = holdsOf(previous, field).length > 0 && holdsOf(commit, field).length === 0
+      if (hasLost && uniqueness === 'in force') say(`no longer its value ${String(value)}`)
+      continue
+    }
     // Objects of a definition may take values meanwhile, which older ones then take from them.
     const mayTake = resource === titleOf(gears)
     if (uniqueness === 'recomputing' && !mayTake)
