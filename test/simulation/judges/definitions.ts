@@ -27,7 +27,7 @@ export function judgeDefinitions(history: History): Violation[] {
   }
   for (const { id, at, type, resource, outcome } of history.calls) {
     if (type !== 'write' || titleOf(resource) !== titleOf(gears) || outcome.type !== 'responded') continue
-    if (outcome.status !== 403 || wasEver(truth, { from: at, to: outcome.at }, isEnding)) continue
+    if (outcome.status !== 403 || wasEver(truth, { from: at, to: outcome.at }, isEndingOrGone)) continue
     found.push({ judge, at, message: `call ${id} was refused with 403, and the definition was not deleted` })
   }
   return found
@@ -89,6 +89,11 @@ function definitionAt(truth: Truth, revision: number): Commit | undefined {
   return truth
     .of(titleOf(definitions), undefined, definitionOfGears)
     .findLast(each => each.revision <= revision)
+}
+
+/** A server that is behind says of a definition that has gone that it is being deleted. */
+function isEndingOrGone(commit: Commit | undefined): boolean {
+  return commit?.object === undefined || isEnding(commit)
 }
 
 function isEnding(commit: Commit | undefined): boolean {
