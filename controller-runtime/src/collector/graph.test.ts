@@ -310,7 +310,11 @@ describe('owners of a namespaced kind', () => {
     expect(places(first)).toEqual(['undefined/owner'])
     for (const owner of first.checks) graph.setStanding(owner, 'unresolved')
     isServed = true
-    expect(places(graph.revisit(Seat))).toEqual(['a/owner'])
+    const found = graph.revisit(Seat)
+    expect(places(found)).toEqual(['a/owner'])
+    // The check sees to the dependent, which is not newer.
+    for (const owner of found.checks) graph.setStanding(owner, 'absent', owner.seen)
+    expect(places(graph.doubt(object('x', { namespace: 'a', ...references('owner') }).metadata))).toEqual([])
     expect(graph.size).toEqual({ nodes: 1, owners: 1 })
     expect(graph.concerns(Seat, object('owner', { namespace: 'a' }))).toBe(true)
   })

@@ -60,6 +60,8 @@ export interface Node {
   readonly uid: string
   /** The key in references to it. */
   readonly key: string
+  /** The last one that was seen. */
+  version: string
   edges: ReadonlyMap<string, Edge>
   phase: Phase | undefined
   /** The first version that was seen in the phase. */
@@ -151,12 +153,13 @@ export class Graph {
       object,
       uid,
       key,
+      version,
       edges: new Map<string, Edge>(),
       phase: undefined,
       phaseSince: version,
     }
+    node.version = version
     this.#link(node, ownerReferences, work)
-    for (const { owner } of node.edges.values()) see(owner, version)
     if (phase !== node.phase) {
       node.phase = phase
       node.phaseSince = version
@@ -336,6 +339,7 @@ export class Graph {
     node.edges = edges
     for (const { owner, blocking } of edges.values()) {
       owner.dependents.add(node)
+      see(owner, node.version)
       if (blocking) owner.blocking++
     }
     for (const [key, { owner, blocking }] of before) {
