@@ -305,7 +305,9 @@ describe.each(Object.keys(ways))('%s', way => {
     async check => {
       const { code } = refusals[check]
       expect(await send(way, things, check)).toBe(code)
-      expect(reached).toEqual(passes.slice(0, passes.indexOf(check) + 1))
+      // From another process, a refusal for want of a role is decided again once the roles have caught up.
+      const once = reached.filter((step, n) => step !== reached[n - 1])
+      expect(once).toEqual(passes.slice(0, passes.indexOf(check) + 1))
       await expect.poll(() => audited).toContainEqual(expect.stringMatching(`ResponseComplete ${code}$`))
     },
   )
