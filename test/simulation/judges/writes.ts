@@ -71,8 +71,10 @@ function acknowledged(write: Write, { at, body }: Response, truth: Truth): strin
 }
 
 /** Returns whether a request has nothing to change in a state, which another one may have made meanwhile. */
-function changesNothing({ verb, version, uid }: WriteRequest, { object, revision }: Commit): boolean {
+function changesNothing({ verb, version, uid, mark }: WriteRequest, { object, revision }: Commit): boolean {
   if (verb === 'finalize') return finalizersOf(object).length === 0
+  // Without a mark, a patch may ask for what another write has just left.
+  if (verb === 'merge' && mark === undefined) return true
   const { deletionTimestamp, uid: found } = metadataOf(object)
   const isMeant = (version ?? revision) === revision && (uid ?? found) === found
   return verb === 'delete' && deletionTimestamp !== undefined && isMeant
