@@ -49,7 +49,10 @@ export class WriteTransactions {
    */
   async prepare(write: Write, { signal }: Pick<WriteOptions, 'signal'>): Promise<ReadyWrite> {
     const { served, indexed } = write
-    const inForce = indexed ? await withApiErrors(this.#records.inForce(served)) : undefined
+    let inForce = indexed ? await withApiErrors(this.#records.inForce(served)) : undefined
+    // The definition may have been created again, which this server has not seen yet.
+    if (write.previous === undefined && inForce?.isEnding)
+      inForce = await withApiErrors(this.#records.refresh(served))
     checkEnding(write, inForce)
     const guard = await write.guard?.(false)
     const plan = await planOf(write, inForce?.stored ?? served.hub, signal)
