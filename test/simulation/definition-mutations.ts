@@ -47,4 +47,12 @@ export const definitionMutations: readonly Mutation[] = [
     from: '  return record?.ending !== undefined && record.ending !== defined?.uid\n',
     to: '  return record?.ending !== undefined && record.ending === defined?.uid\n',
   },
+  {
+    name: 'a creation is refused for a definition that has been created again',
+    file: 'apiserver/src/registry/write-transaction.ts',
+    from: `    if (write.previous === undefined && inForce?.isEnding)
+      inForce = await withApiErrors(this.#records.refresh(served))
+`,
+    to: '',
+  },
 ]

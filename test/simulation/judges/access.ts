@@ -75,6 +75,8 @@ function judgeOpen(
     wasGranted,
   }: { readonly tokens: TokenTimes; readonly wasGranted: (from: number, to: number) => boolean },
 ): Violation[] {
+  // Where the end is not that of the run, nothing has to be done yet.
+  if (healedAt > endedAt) return []
   return watches.flatMap(({ id, token, at, end }) => {
     const time = { from: healedAt - tokensMs, to: endedAt }
     if (token === undefined || end !== undefined || at > healedAt) return []
