@@ -63,6 +63,7 @@ class Told {
 const stories: readonly ((told: Told) => void)[] = [
   orphansOfWhoIsBehind,
   namespaceCreatedAgain,
+  namespaceGoneElsewhere,
   watcherThatWasAway,
   changesAtBookmarks,
   storePutBack,
@@ -107,6 +108,20 @@ function namespaceCreatedAgain(told: Told): void {
     told.wait(random.below(400))
     told.ask(create)
     told.wait(random.below(20))
+    told.write('parts', `p${random.below(5)}`, 'room')
+  }
+}
+
+/** A server that is behind gets objects for a namespace that has gone on another one. */
+function namespaceGoneElsewhere(told: Told): void {
+  const { random } = told
+  told.ask({ do: 'create', of: 'namespaces', name: 'room', spec: {}, color: 'red' })
+  told.wait(300)
+  const byMs = 1_000 + random.below(5_000)
+  told.inject({ type: 'lag', node: told.server(), byMs, forMs: byMs })
+  told.ask({ do: 'delete', of: 'namespaces', name: 'room' })
+  for (let n = 0; n < 12; n++) {
+    told.wait(random.below(80))
     told.write('parts', `p${random.below(5)}`, 'room')
   }
 }
