@@ -79,7 +79,8 @@ describe.each(stores)('on %s, the objects of a definition', store => {
     const owners = definitionOf({ plural: 'owners', scope: 'Namespaced' })
     await define(api, owners)
     const objects = objectsOf(api, owners, { namespace: 'default' })
-    for (const name of ['m-1', 'm-2', 'm-3']) {
+    const names = Array.from({ length: 100 }, (_, n) => `m-${n}`)
+    for (const name of names) {
       const owner = await objects.create(name, {})
       expect((await api.post(maps.path, { metadata: { name, ...reference(owner) } })).status).toBe(201)
     }
@@ -89,7 +90,7 @@ describe.each(stores)('on %s, the objects of a definition', store => {
     await api.delete(objects.at('last'), { propagationPolicy: 'Foreground' })
     await isGone(objects, 'last')
     objectOf(await api.delete(pathOf(owners)))
-    for (const name of ['m-1', 'm-2', 'm-3']) await isGone(maps, name)
+    for (const name of names) await isGone(maps, name)
   })
 
   it('count in quotas', async () => {

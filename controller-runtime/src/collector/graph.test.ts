@@ -303,6 +303,20 @@ describe('owners of a namespaced kind', () => {
     expect(places(graph.apply(Item, object('x', references('owner'))))).toEqual(['undefined/owner'])
   })
 
+  test('stay in their namespace when their kind is no longer served', () => {
+    let isServed = true
+    const graph = new Graph((group, kind) => isServed && isNamespaced(group, kind))
+    const dependent = object('x', { namespace: 'a', ...references('owner') })
+    graph.apply(Item, dependent)
+    isServed = false
+    const [reference] = dependent.metadata.ownerReferences ?? []
+    const owner = reference && graph.owner(graph.keyOfReference(reference, 'a'))
+    expect(owner).toMatchObject({ namespace: 'a', name: 'owner' })
+    const changed = { ...dependent, metadata: { ...dependent.metadata, version: '2' } }
+    expect(places(graph.apply(Item, changed))).toEqual([])
+    expect(owner?.dependents.size).toBe(1)
+  })
+
   test('are found when their kind is served later', () => {
     let isServed = false
     const graph = new Graph((group, kind) => isServed && isNamespaced(group, kind))

@@ -294,12 +294,21 @@ export class Graph {
   /** Returns the key of the owner that a dependent in a namespace references. */
   keyOfReference(reference: OwnerReference, namespace: string | undefined): string {
     const { apiVersion, kind, name, uid } = reference
-    const group = groupOf(apiVersion)
-    return keyOf({ group, kind }, { namespace: this.#namespaceOf(group, kind, namespace), name, uid })
+    return keyOf(
+      { group: groupOf(apiVersion), kind },
+      { namespace: this.#namespaceOf(reference, namespace), name, uid },
+    )
   }
 
-  #namespaceOf(group: string, kind: string, namespace: string | undefined): string | undefined {
-    return this.#isNamespaced(group, kind) ? namespace : undefined
+  /** The namespace of a referenced owner. An owner that is known in one stays there when its kind is no longer served. */
+  #namespaceOf(
+    { apiVersion, kind, name, uid }: OwnerReference,
+    namespace: string | undefined,
+  ): string | undefined {
+    const group = groupOf(apiVersion)
+    const isThere =
+      this.#isNamespaced(group, kind) || this.#owners.has(keyOf({ group, kind }, { namespace, name, uid }))
+    return isThere ? namespace : undefined
   }
 
   #keep(node: Node): void {
@@ -358,20 +367,16 @@ export class Graph {
     return node.phase === 'foreground' ? owner.blocking > 0 : owner.dependents.size > 0
   }
 
-  #ownerOf(
-    key: string,
-    { apiVersion, kind, name, uid }: OwnerReference,
-    namespace: string | undefined,
-    work: Work,
-  ): Owner {
+  #ownerOf(key: string, reference: OwnerReference, namespace: string | undefined, work: Work): Owner {
     const known = this.#owners.get(key)
     if (known !== undefined) return known
+    const { apiVersion, kind, name, uid } = reference
     const group = groupOf(apiVersion)
     const owner: Owner = {
       key,
       group,
       kind,
-      namespace: this.#namespaceOf(group, kind, namespace),
+      namespace: this.#namespaceOf(reference, namespace),
       name,
       uid,
       standing: 'unchecked',
