@@ -56,6 +56,8 @@ export class CollectorRun {
   readonly #signal: AbortSignal
   readonly #counts: CollectorCounts
   readonly #views = new Map<string, KindView>()
+  /** Those of kinds that are no longer served, until their watches have ended. */
+  readonly #leaving = new Map<string, KindView>()
   readonly #graph = new Graph((group, kind) => this.#modelsOf(group, kind).some(isNamespaced))
   readonly #queue: WorkQueue
   readonly #yielder: Yielder
@@ -88,7 +90,7 @@ export class CollectorRun {
     this.#signal.addEventListener('abort', end, { once: true })
     const workers = Array.from({ length: concurrency }, () => this.#worker())
     await Promise.all([this.#followKinds(), this.#clearRecords(), ...workers])
-    await Promise.all([...this.#views.values()].map(view => view.stop()))
+    await Promise.all([...this.#views.values(), ...this.#leaving.values()].map(view => view.stop()))
     this.#signal.removeEventListener('abort', end)
   }
 
@@ -113,13 +115,17 @@ export class CollectorRun {
     for (const [resource, view] of this.#views) {
       if (served.has(resource)) continue
       this.#views.delete(resource)
-      void view.stop()
+      this.#leaving.set(resource, view)
+      void view.finish().then(() => {
+        if (this.#leaving.get(resource) === view) this.#leaving.delete(resource)
+      })
     }
     for (const model of models) {
       const resource = resourceOf(model)
       const view = this.#views.get(resource)
       if (view?.model.apiVersion === model.apiVersion && view.model.kind === model.kind) continue
       void view?.stop()
+      void this.#leaving.get(resource)?.stop()
       const next = new KindView(model, {
         client: this.#client,
         log: this.#log,

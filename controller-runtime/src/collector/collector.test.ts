@@ -5,6 +5,7 @@ import { ApiError, type StatusDetails, type StatusReason } from '../api/errors.t
 import { defineModel, type Model } from '../api/model.ts'
 import type { ApiObject, OwnerReference } from '../api/object.ts'
 import { setOwnerReference } from '../api/owners.ts'
+import { createClient } from '../client/create-client.ts'
 import type {
   Transport,
   TransportRequest,
@@ -20,6 +21,7 @@ import { startTestServer } from '../testing/test-server.ts'
 import { Collector } from './collector.ts'
 import { collectorDefaults } from './defaults.ts'
 import { fixedKinds, type KindSource } from './kind-source.ts'
+import { KindView } from './kind-view.ts'
 import { orphanRecordModel } from './orphan-records.ts'
 
 const model = (kind: string, plural: string, scope: Model['scope'] = 'Cluster') =>
@@ -269,6 +271,69 @@ describe('an owner counts as absent only if the server says so of this very obje
     await world.isGone(Part, 'orphaned')
     await world.hasPassed()
     expect(await world.names()).toEqual(['of-a-stranger', 'owned', 'witness'])
+  })
+
+  test('deletions that a kind has reported count, though they arrive when it is no longer served', async () => {
+    let withdraw = () => {}
+    let isWithdrawn = false
+    const kinds: KindSource = {
+      async *follow(signal) {
+        yield [Item, Part]
+        await new Promise<void>(resolve => {
+          withdraw = resolve
+        })
+        yield [Part]
+        isWithdrawn = true
+        await new Promise(resolve => signal.addEventListener('abort', resolve))
+      },
+    }
+    let release = () => {}
+    const released = new Promise<void>(resolve => {
+      release = resolve
+    })
+    let isHolding = false
+    const world = await collecting(kinds, between => {
+      between.onWatch = (path, connection) => {
+        if (!path.includes('/items')) return connection
+        return {
+          end: connection.end,
+          close: () => connection.close(),
+          async *[Symbol.asyncIterator]() {
+            for await (const frame of connection) {
+              if (isHolding) await released
+              yield frame
+            }
+          },
+        }
+      }
+    })
+    const owner = await world.create('owner')
+    await world.of([owner], 'part')
+    world.manager.start()
+    await world.hasPassed()
+    isHolding = true
+    await world.client.delete(Item, 'owner')
+    withdraw()
+    await eventually(() => isWithdrawn)
+    expect(await world.names()).toEqual(['part'])
+    release()
+    await world.isGone(Part, 'part')
+  })
+
+  test('the watch of a kind that is no longer served is not opened again', async () => {
+    const world = await collecting()
+    let end: (() => void) | undefined
+    world.between.onWatch = (_path, connection) => {
+      end = () => connection.close()
+      return connection
+    }
+    const client = createClient(world.between)
+    const view = new KindView(Item, { client, concerns: () => true, take: () => {} })
+    view.start()
+    await eventually(() => view.hasReached('1'))
+    const finished = view.finish()
+    end?.()
+    await finished
   })
 
   test('a deletion event of the owner is verified by a live read', async () => {

@@ -38,6 +38,8 @@ export class KindView {
   /** Monotonic ms since when the kind has not responded; undefined if it responded last time. */
   #silentSince: number | undefined
   #running: Promise<void> | undefined
+  #isOpen = false
+  #isFinishing = false
 
   constructor(model: Model, options: KindViewOptions) {
     this.model = model
@@ -54,6 +56,16 @@ export class KindView {
 
   async stop(): Promise<void> {
     this.#stopping.abort(new DOMException(`view of ${this.model.plural} stopped`, 'AbortError'))
+    await this.#running
+  }
+
+  /**
+   * Stops when the present watch ends, which the server does with a kind that it no longer serves: the last deletions
+   * may still be on their way.
+   */
+  async finish(): Promise<void> {
+    this.#isFinishing = true
+    if (!this.#isOpen) await this.stop()
     await this.#running
   }
 
@@ -103,10 +115,11 @@ export class KindView {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const watcher = new Watcher(metadataWatch(this.#client, this.#options.concerns), this.model, {
-      log: this.#log,
-      clock: this.#clock,
+    const source = metadataWatch(this.#client, this.#options.concerns, isOpen => {
+      this.#isOpen = isOpen
+      if (!isOpen && this.#isFinishing) void this.stop()
     })
+    const watcher = new Watcher(source, this.model, { log: this.#log, clock: this.#clock })
     while (!signal.aborted) {
       try {
         for await (const event of watcher.events(signal)) {
