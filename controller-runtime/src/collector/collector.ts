@@ -34,8 +34,8 @@ export interface CollectorOptions {
  * - A deletion with orphans completes when no object of any responding kind references the owner, as of a version at or
  *   after the deletion; a foreground deletion, when no dependent blocks it. A served kind that does not respond is
  *   awaited for a minute. After that, an `OrphanRecord` ensures that its objects are released rather than deleted.
- * - Failures are retried per object. A restart loses nothing, since all state is derived from stored objects, except that
- *   the deletion of owners has been reported whose kind is gone.
+ * - Failures are retried per object. A restart loses nothing, since all state is derived from stored objects. The exception
+ *   are reported deletions of owners whose kind is gone: their remaining dependents stay.
  *
  * Several collectors may run at once: versions guard their writes, and their conclusions are permanent.
  *

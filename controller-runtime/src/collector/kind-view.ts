@@ -38,6 +38,7 @@ export class KindView {
   /** Monotonic ms since when the kind has not responded; undefined if it responded last time. */
   #silentSince: number | undefined
   #running: Promise<void> | undefined
+  /** True as long as the watch may have events that were not handled. */
   #isOpen = false
   #isFinishing = false
 
