@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { type Commit, titleOf } from '../history.ts'
+import { type Call, type Commit, titleOf } from '../history.ts'
 import { definitionOfGears, definitions, gears } from '../kinds.ts'
 import { judgeDefinitions, judgeEndOfDefinitions } from './definitions.ts'
 import { judgeReads } from './reads.ts'
-import { commit, get, history, refusal, watch } from './written.ts'
+import { commit, get, history, refusal, responded, watch, write } from './written.ts'
 
 type Parts = Parameters<typeof history>[0]
 
@@ -42,13 +42,23 @@ test('objects go before their definition, with their values', () => {
 test('a kind is found once its definition was seen established', () => {
   const call = { ...get([100, refusal(110, 404, 'NotFound')], 'r1'), resource: gears }
   const commits = [definition(1, {}), gear(2, 'r1'), definition(3, established)]
-  const seen = get(
-    [50, { type: 'responded', at: 60, status: 200, body: definitionSeen(3) }],
-    definitionOfGears,
-  )
-  const look = { ...seen, resource: definitions }
   expect(ofReads({ calls: [call], commits })).toEqual([])
-  expect(ofReads({ calls: [look, call], commits })).toContainEqual(expect.stringMatching(/did not find r1/))
+  expect(ofReads({ calls: [look(3), call], commits })).toContainEqual(
+    expect.stringMatching(/did not find r1/),
+  )
+})
+
+test('objects are refused while a definition is deleted, and until the next one is established', () => {
+  const call = { ...write([100, refusal(110, 403, 'Forbidden')], 'create', 'r1'), resource: gears }
+  const deleted = [definition(1, established), definition(2, ending), definition(3, undefined)]
+  const again = [...deleted, definition(4, {})]
+  for (const commits of [deleted.slice(0, 2), deleted, again])
+    expect(ofDefinitions({ calls: [call], commits })).toEqual([])
+  const refused = [expect.stringMatching(/refused with 403/)]
+  expect(ofDefinitions({ calls: [look(1), call], commits: deleted.slice(0, 1) })).toEqual(refused)
+  const commits = [...again, definition(5, established)]
+  expect(ofDefinitions({ calls: [look(4), call], commits })).toEqual([])
+  expect(ofDefinitions({ calls: [look(5), call], commits })).toEqual(refused)
 })
 
 test('a definition that is deleted ends when its last object has gone', () => {
@@ -65,6 +75,9 @@ test('a definition that is deleted ends when its last object has gone', () => {
   ).toEqual([])
 })
 
-function definitionSeen(revision: number) {
-  return { ...established, metadata: { name: definitionOfGears, resourceVersion: String(revision) } }
+/** A client sees the definition as it was at a revision. */
+function look(revision: number): Call {
+  const metadata = { name: definitionOfGears, resourceVersion: String(revision) }
+  const outcome = responded(60, 200, { ...established, metadata })
+  return { ...get([50, outcome], definitionOfGears), resource: definitions }
 }

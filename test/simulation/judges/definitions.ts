@@ -27,7 +27,7 @@ export function judgeDefinitions(history: History): Violation[] {
   }
   for (const { id, at, type, resource, outcome } of history.calls) {
     if (type !== 'write' || titleOf(resource) !== titleOf(gears) || outcome.type !== 'responded') continue
-    if (outcome.status !== 403 || wasEver(truth, { from: at, to: outcome.at }, isEndingOrGone)) continue
+    if (outcome.status !== 403 || wasEver(truth, { from: at, to: outcome.at }, mayBeEnding)) continue
     found.push({ judge, at, message: `call ${id} was refused with 403, and the definition was not deleted` })
   }
   return found
@@ -91,9 +91,11 @@ function definitionAt(truth: Truth, revision: number): Commit | undefined {
     .findLast(each => each.revision <= revision)
 }
 
-/** A server that is behind says of a definition that has gone that it is being deleted. */
-function isEndingOrGone(commit: Commit | undefined): boolean {
-  return commit?.object === undefined || isEnding(commit)
+/**
+ * A server that is behind says of a definition that has gone that it is being deleted, until another one is established.
+ */
+function mayBeEnding(commit: Commit | undefined): boolean {
+  return !isEstablished(commit) || isEnding(commit)
 }
 
 function isEnding(commit: Commit | undefined): boolean {
