@@ -180,6 +180,8 @@ export interface RecordChange {
   /** The version that writes store, and all that objects may be stored in. */
   readonly stores: string | undefined
   readonly mayStore: readonly string[]
+  /** True if its sender had died, or had given up, before it happened. */
+  readonly isLate: boolean
 }
 
 export interface DefinitionEnd {

@@ -10,7 +10,7 @@ import type { Held, World, WorldOptions } from './world/world.ts'
 const limits = {
   /** Simulated time for all servers to become ready. */
   startMs: 60_000,
-  /** Simulated time after the last fault in which everything has to be done, with all back-offs. */
+  /** Simulated time in which everything has to be done after the last fault, with all back-offs. */
   healMs: 60_000,
   /** Simulated time between two looks whether everything is done. */
   stepMs: 5_000,
@@ -66,11 +66,10 @@ export async function runPlan(
     }
     await world.advance(1)
     if (hasReloads) for (let server = 0; server < servers; server++) world.reload(server, last)
-    world.heal()
+    const quietFrom = world.heal()
     world.trace('the faults have ended')
-    const healed = world.now()
     do await world.advance(limits.stepMs)
-    while (!isAtRest(healed) && world.now() < healed + limits.healMs)
+    while (!isAtRest(quietFrom) && world.now() < quietFrom + limits.healMs)
     if (!(await areReady(world, servers))) say('not all servers became ready after the faults')
     const healedAt = world.now()
     for (let server = 0; server < servers; server++)
@@ -91,9 +90,9 @@ export async function runPlan(
   }
 
   /** Returns whether nothing is left to do, so that no more time has to pass. */
-  function isAtRest(healed: number): boolean {
+  function isAtRest(quietFrom: number): boolean {
     const now = world.now()
-    return now >= healed + limits.restMs && judgeConvergence(life.historyAt(now)).length === 0
+    return now >= quietFrom + limits.restMs && judgeConvergence(life.historyAt(now)).length === 0
   }
 
   function begin(step: Step): void {

@@ -38,7 +38,7 @@ function contentOf(value: Buffer, revision: number): Pick<Commit, 'object' | 'st
 /** Returns the changes of the records of some kinds. */
 export function storedRecords(store: StoreTruth, resources: readonly Resource[]): RecordChange[] {
   const keys = new Map(resources.map(resource => [recordsPrefix + titleOf(resource), titleOf(resource)]))
-  return changesOf(store).flatMap(({ revision, atMs: at, changes }) =>
+  return changesOf(store).flatMap(({ revision, atMs: at, isLate, changes }) =>
     changes.flatMap(({ key, value }) => {
       const resource = keys.get(key)
       const record = value && decodeRecord(value)
@@ -46,7 +46,8 @@ export function storedRecords(store: StoreTruth, resources: readonly Resource[])
       const { unique, recomputing, stored } = record
       const isUnique = Object.keys(unique).length > 0
       const uniqueness = recomputing ? 'recomputing' : isUnique ? 'in force' : 'none'
-      return [{ revision, at, resource, uniqueness, stores: stored?.version, mayStore: stored?.all ?? [] }]
+      const versions = { stores: stored?.version, mayStore: stored?.all ?? [] }
+      return [{ revision, at, resource, uniqueness, ...versions, isLate }]
     }),
   )
 }
@@ -76,6 +77,7 @@ function changesOf(store: StoreTruth): readonly StoreCommit[] {
       revision: modRevision,
       atMs: 0,
       by: restorer,
+      isLate: false,
       changes: [{ key, value }],
     }))
     .toSorted((a, b) => a.revision - b.revision)

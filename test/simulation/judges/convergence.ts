@@ -4,7 +4,7 @@ import { metadataOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
 import { hasGears, judgeEndOfDefinitions } from './definitions.ts'
 import { ownersOf } from './life.ts'
-import { judgeReleases } from './releases.ts'
+import { hasLateIndexes, judgeReleases } from './releases.ts'
 import { changesFor } from './watches.ts'
 
 const judge = 'convergence'
@@ -27,10 +27,12 @@ export function judgeConvergence(history: History): Violation[] {
   const truth = new Truth(history)
   const found: Violation[] = []
   const say = (message: string) => found.push({ judge, at: endedAt, message })
-  for (const { id, type, outcome, at } of calls) {
+  for (const { id, type, resource, outcome, at } of calls) {
     if (outcome.type === 'pending') say(`call ${id} (${type}) of ${at} has no response`)
-    else if (at > healedAt && (outcome.type === 'unknown' || outcome.status >= 500))
+    else if (at >= healedAt && (outcome.type === 'unknown' || outcome.status >= 500)) {
+      if (type === 'write' && hasLateIndexes(history, resource)) continue
       say(`call ${id} (${type}) failed after the faults had ended: ${JSON.stringify(outcome)}`)
+    }
   }
   const last = new Map(watches.map(watch => [watch.watcher, watch]))
   for (const watch of last.values()) {

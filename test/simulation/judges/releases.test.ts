@@ -24,7 +24,15 @@ function record(
   stores = 'v1',
   mayStore: readonly string[] = [stores],
 ): RecordChange {
-  return { revision, at: 10 * revision, resource: 'sim.example.com/gadgets', uniqueness, stores, mayStore }
+  return {
+    revision,
+    at: 10 * revision,
+    resource: 'sim.example.com/gadgets',
+    uniqueness,
+    stores,
+    mayStore,
+    isLate: false,
+  }
 }
 
 function serving(release: number, from = 0, until = Number.POSITIVE_INFINITY): ServedRelease {

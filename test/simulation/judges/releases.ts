@@ -1,4 +1,4 @@
-import { type History, type RecordChange, titleOf, type Violation } from '../history.ts'
+import { type History, type RecordChange, type Resource, titleOf, type Violation } from '../history.ts'
 import { gears } from '../kinds.ts'
 import { Truth } from '../truth.ts'
 import { secondVersion } from '../versions.ts'
@@ -29,11 +29,20 @@ export function judgeReleases(history: History): Violation[] {
     if (isBack) say(`objects of ${resource} are stored in ${stores} again`)
     if (lastRelease === 2 && resource !== titleOf(gears) && stores !== secondVersion)
       say(`objects of ${resource} are stored in ${stores} in release 2`)
-    if (uniqueness === 'recomputing') say(`the unique values of ${resource} are still being computed`)
+    if (uniqueness === 'recomputing' && !last.isLate)
+      say(`the unique values of ${resource} are still being computed`)
     for (const { name, storedIn } of truth.stateAt(resource, Number.POSITIVE_INFINITY))
       if (storedIn !== stores) say(`${name} is stored in ${storedIn} instead of ${stores}`)
   }
   return found
+}
+
+/**
+ * Returns whether the unique indexes of a kind may not be those of any server in the end: a set that was put in force by a
+ * server that had died since, or had lost the store, stays until a server starts.
+ */
+export function hasLateIndexes({ records }: History, resource: Resource): boolean {
+  return records.findLast(each => each.resource === titleOf(resource))?.isLate === true
 }
 
 function isOf(resource: string, version: string): (record: RecordChange) => boolean {

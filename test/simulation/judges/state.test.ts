@@ -126,7 +126,27 @@ test('everything that was asked ends, and everybody learns of the last change', 
   const failed = (at: number) =>
     ofEnd({ calls: [write([at, refusal(at, 503, '')], 'update', 'a')], healedAt: 50 })
   expect(failed(40)).toEqual([])
-  expect(failed(60)).toEqual([expect.stringMatching(/failed after the faults/)])
+  // The last requests are sent at the moment when everything is to be well.
+  expect(failed(50)).toEqual([expect.stringMatching(/failed after the faults/)])
+})
+
+test('unique indexes that were put in force late stay, and writes are refused', () => {
+  const record = {
+    revision: 1,
+    at: 10,
+    resource: 'sim.example.com/gadgets',
+    uniqueness: 'recomputing',
+    stores: 'v1',
+    mayStore: ['v1'],
+    isLate: true,
+  } as const
+  const calls = [write([50, refusal(60, 503, '')], 'update', 'a')]
+  const parts = { calls, healedAt: 50 }
+  expect(ofEnd({ ...parts, records: [record] })).toEqual([])
+  expect(ofEnd({ ...parts, records: [{ ...record, isLate: false }] })).toEqual([
+    expect.stringMatching(/failed after the faults/),
+    expect.stringMatching(/still being computed/),
+  ])
 })
 
 test('no dependent stays when its owners are gone', () => {

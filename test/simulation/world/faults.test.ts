@@ -61,6 +61,25 @@ test('a connection breaks after any byte of a request, and the write has not hap
   expect(await call(world, 1, list)).toMatchObject({ body: { items: [] } })
 })
 
+test('what ends the faults also saves connections that were to break', async () => {
+  await using world = await openReady()
+  const request = () => world.request('anna', 0, list)
+  expect(await Promise.all([request(), world.advance(100)])).toMatchObject([{ status: 200 }, undefined])
+  world.inject({ type: 'cutAfter', node: 'server-0', direction: 'from', bytes: 10 })
+  world.heal()
+  expect(await Promise.all([request(), world.advance(100)])).toMatchObject([{ status: 200 }, undefined])
+})
+
+test('what is under way when the faults end arrives late, at a time that is known', async () => {
+  await using world = await openReady()
+  world.inject({ type: 'lag', node: 'server-1', byMs: 20_000, forMs: 100 })
+  await call(world, 0, creation('a'))
+  const end = world.heal()
+  expect(end - world.now()).toBeGreaterThan(19_000)
+  await world.advance(end - world.now() + 100)
+  expect(await call(world, 1, list)).toMatchObject({ body: { items: [{ metadata: { name: 'a' } }] } })
+})
+
 test('a watch of a lagging member delivers changes late', async () => {
   await using world = await openReady()
   const seen: number[] = []

@@ -51,6 +51,7 @@ export class Network implements Route {
   readonly #kernel: WorldNode
   #slow: { readonly maxMs: number; readonly until: number } | undefined
   #ports = 40_000
+  #arrivesBy = 0
 
   constructor(scheduler: Scheduler, random: SeededRandom) {
     this.#scheduler = scheduler
@@ -95,7 +96,14 @@ export class Network implements Route {
     // Mostly short, now and then long.
     const share = this.#random.next()
     const ms = networkDefaults.minMs + share * share * (slowest - networkDefaults.minMs)
-    return Math.max(ms, this.#passableAt(from.name, to.name) - now + ms)
+    const passes = Math.max(ms, this.#passableAt(from.name, to.name) - now + ms)
+    this.#arrivesBy = Math.max(this.#arrivesBy, now + passes)
+    return passes
+  }
+
+  /** When everything that is under way has arrived. */
+  get arrivesBy(): number {
+    return this.#arrivesBy
   }
 
   slowDown(maxMs: number, forMs: number): void {
@@ -150,6 +158,8 @@ export class Network implements Route {
     this.#partitions.length = 0
     this.#breaking.length = 0
     this.#slow = undefined
+    for (const { toServer, toClient } of this.#connections)
+      for (const pipe of [toServer, toClient]) pipe.breaksAfter = undefined
   }
 
   /** Also one that has ended since the balancer looked. */

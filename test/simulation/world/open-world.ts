@@ -119,9 +119,9 @@ class SimulatedWorld implements World {
       core: this.#core,
       node: scheduler.node('store'),
     })
-    this.#core.onCommit = ({ revision, by, changes }) => {
+    this.#core.onCommit = ({ revision, by, isLate, changes }) => {
       this.trace(
-        `${by} commits ${revision}: ${changes.map(({ key, value }) => (value === undefined ? `-${key}` : key)).join(' ')}`,
+        `${by} commits ${revision}${isLate ? ' late' : ''}: ${changes.map(({ key, value }) => (value === undefined ? `-${key}` : key)).join(' ')}`,
       )
       if (!changes.every(({ key }) => isRenewed(key))) this.#changedAt = revision
       this.#service.committed()
@@ -244,9 +244,10 @@ class SimulatedWorld implements World {
     if (fault.type === 'putBack' && this.#core.life !== life) this.#stopClients()
   }
 
-  heal(): void {
+  heal(): number {
     this.trace('heal')
     this.#faults.heal()
+    return Math.max(this.now(), this.#network.arrivesBy, this.#service.arrivesBy)
   }
 
   async advance(ms: number): Promise<void> {

@@ -22,6 +22,7 @@ interface Recorded {
   readonly revision: Revision
   readonly atMs: number
   readonly by: string
+  readonly isLate: boolean
   readonly changes: readonly RecordedChange[]
 }
 
@@ -141,8 +142,11 @@ export class StoreCore implements StoreTruth {
     return { revision: revision ?? this.#revision, pairs, more: false }
   }
 
-  /** @throws StoreFullError; RangeError if the transaction is not allowed */
-  transact(transaction: Transaction, by: string): TransactionResult {
+  /**
+   * @param isLate true if nobody waits for the result any more
+   * @throws StoreFullError; RangeError if the transaction is not allowed
+   */
+  transact(transaction: Transaction, by: string, isLate = false): TransactionResult {
     checkTransaction(transaction)
     const { compares, onSuccess, onFailure = [] } = transaction
     const holds = compares.every(
@@ -172,7 +176,7 @@ export class StoreCore implements StoreTruth {
     if (changes.length === 0) return { succeeded: true, revision: this.#revision }
     this.#revision = revision
     changes.sort((a, b) => byBytes(a.key, b.key))
-    const commit = { revision, atMs: this.#now(), by, changes }
+    const commit = { revision, atMs: this.#now(), by, isLate, changes }
     this.#log.push(commit)
     this.onCommit(commit)
     return { succeeded: true, revision }
@@ -279,7 +283,7 @@ export class StoreCore implements StoreTruth {
       else this.#put({ key, value, modRevision: revision, createRevision })
       return { key, revision, value, createRevision, previous: previousPair?.value, previousPair }
     })
-    this.#log.push({ revision, atMs: this.#now(), by: restorer, changes: recorded })
+    this.#log.push({ revision, atMs: this.#now(), by: restorer, isLate: false, changes: recorded })
   }
 
   #stateAt(revision: number): State {

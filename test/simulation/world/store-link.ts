@@ -114,12 +114,13 @@ export class StoreLink implements Storage {
 
   transact(transaction: Transaction, options?: CallOptions): Promise<TransactionResult> {
     const { name } = this.#node
-    const apply = () => this.#core.transact(transaction, name)
-    if (transaction.onSuccess.length === 0) return this.#read(options, apply)
+    if (transaction.onSuccess.length === 0)
+      return this.#read(options, () => this.#core.transact(transaction, name))
     const fate = this.#fateOf()
     return this.#call(options, call => {
       // From now on it may happen, also without a response.
       call.isSent = true
+      const apply = () => this.#core.transact(transaction, name, call.isOver || this.#node.isDead)
       if (fate === 'arrives') this.#send(call, apply)
       else this.#lose(call, fate, apply)
     })

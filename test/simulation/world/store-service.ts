@@ -25,6 +25,7 @@ export class StoreService {
   #lagging: Trouble[] = []
   #awayUntil = 0
   #fullUntil = 0
+  #arrivesBy = 0
 
   constructor(parts: { scheduler: Scheduler; random: SeededRandom; node: WorldNode; core: StoreCore }) {
     this.#scheduler = parts.scheduler
@@ -64,7 +65,15 @@ export class StoreService {
   }
 
   watchDelay(to: WorldNode): number {
-    return this.#delay(to) + (amountOf(this.#lagging, to.name, this.#scheduler.now) ?? 0)
+    const { now } = this.#scheduler
+    const ms = this.#delay(to) + (amountOf(this.#lagging, to.name, now) ?? 0)
+    this.#arrivesBy = Math.max(this.#arrivesBy, now + ms)
+    return ms
+  }
+
+  /** When all changes so far have arrived at every server. */
+  get arrivesBy(): number {
+    return this.#arrivesBy
   }
 
   losesResponse({ name }: WorldNode): boolean {

@@ -46,8 +46,11 @@ export interface World extends AsyncDisposable {
    */
   setTokens(tokens: readonly WorldToken[]): void
   inject(fault: Fault): void
-  /** Ends all faults, and starts the servers and controllers that were killed. */
-  heal(): void
+  /**
+   * Ends all faults, and starts the servers and controllers that were killed. What is under way stays late. Returns when
+   * the last of it arrives.
+   */
+  heal(): number
   /** Lets simulated time pass. @throws Error if a part of the world failed in a way that no fault explains */
   advance(ms: number): Promise<void>
   /**
@@ -201,6 +204,8 @@ export interface Commit {
   readonly atMs: number
   /** The node that sent it, such as `server-0`, or `restorer`. */
   readonly by: string
+  /** True if it happened when its sender had died, or had given up waiting for the result. */
+  readonly isLate: boolean
   readonly changes: readonly { readonly key: string; readonly value: Buffer | undefined }[]
 }
 
