@@ -10,6 +10,8 @@ export interface WorldEvent {
   readonly node: WorldNode
   readonly run: () => void
   isCancelled: boolean
+  /** True if its node stood still at its time. */
+  isPostponed: boolean
 }
 
 /** The events to come, as a binary heap. */

@@ -32,6 +32,30 @@ test('a request to a paused server gets its response afterwards', async () => {
   expect(world.now() - begun).toBeGreaterThan(2_000)
 })
 
+test('what a paused process gets keeps its order when the faults end', async () => {
+  await using world = await openReady()
+  const seen: unknown[] = []
+  const follow = async () => {
+    for await (const message of world.watch('watcher', 0, `${widgets}?watch=true`))
+      if (Reflect.get(Object(message), 'type') === 'ADDED')
+        seen.push(
+          Reflect.get(
+            Object(Reflect.get(Object(Reflect.get(Object(message), 'object')), 'metadata')),
+            'name',
+          ),
+        )
+  }
+  void follow()
+  await world.advance(100)
+  world.inject({ type: 'pause', node: 'watcher', forMs: 20_000 })
+  await call(world, 0, creation('a'))
+  await world.advance(100)
+  const end = world.heal()
+  await call(world, 0, creation('b'))
+  await world.advance(end - world.now() + 100)
+  expect(seen).toEqual(['a', 'b'])
+})
+
 test('the clock of a server can be wrong', async () => {
   await using world = await openReady()
   world.inject({ type: 'clock', node: 'server-0', jumpMs: -3_600_000 })

@@ -113,14 +113,19 @@ export class Faults {
     for (const each of stopped) each.start()
   }
 
-  /** Ends all faults, also of clocks, and starts what was killed. After a restore servers go on only if started again. */
-  heal(): void {
+  /**
+   * Ends all faults, also of clocks, and starts what was killed. After a restore servers go on only if started again. Returns
+   * when the last process that stands still goes on.
+   */
+  heal(): number {
+    let pausedUntil = 0
     for (const restart of this.#restarts) restart.isCancelled = true
     this.#restarts.clear()
     this.#network.heal()
     this.#service.heal()
     for (const node of this.#touched) {
-      node.pausedUntil = 0
+      // Its end cannot change: what waits for it has to stay before what comes.
+      pausedUntil = Math.max(pausedUntil, node.pausedUntil)
       node.clock.correct(this.#scheduler.now)
     }
     this.#touched.clear()
@@ -128,6 +133,7 @@ export class Faults {
       if (each.isOfEarlierStore) each.kill()
       each.start()
     }
+    return pausedUntil
   }
 
   #restore(backup: number | undefined): void {

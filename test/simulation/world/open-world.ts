@@ -246,8 +246,8 @@ class SimulatedWorld implements World {
 
   heal(): number {
     this.trace('heal')
-    this.#faults.heal()
-    return Math.max(this.now(), this.#network.arrivesBy, this.#service.arrivesBy)
+    const pausedUntil = this.#faults.heal()
+    return Math.max(this.now(), pausedUntil, this.#network.arrivesBy, this.#service.arrivesBy)
   }
 
   async advance(ms: number): Promise<void> {

@@ -15,6 +15,19 @@ test('the events of a paused node happen afterwards, in their order', async () =
   expect(seen).toEqual(['other', ...Array.from({ length: 100 }, (_, n) => n)])
 })
 
+test('the events of a paused node keep their order when the pause gets longer', async () => {
+  const scheduler = new Scheduler(7)
+  const node = scheduler.node('a')
+  const seen: string[] = []
+  scheduler.schedule(node, 15, () => seen.push('second'))
+  scheduler.schedule(node, 12, () => seen.push('first'))
+  node.pausedUntil = 20
+  await scheduler.advanceTo(14)
+  node.pausedUntil = 30
+  await scheduler.advanceTo(40)
+  expect(seen).toEqual(['first', 'second'])
+})
+
 test('nodes take turns by chance at the same time', async () => {
   const firstOf = async (seed: number) => {
     const scheduler = new Scheduler(seed)

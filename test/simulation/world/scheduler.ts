@@ -70,6 +70,7 @@ export class Scheduler {
       node,
       run,
       isCancelled: false,
+      isPostponed: false,
     }
     this.#heap.push(event)
     return event
@@ -132,7 +133,9 @@ export class Scheduler {
     if (node.pausedUntil > at) {
       event.at = node.pausedUntil
       event.rank = this.#rankOf(node, event.at)
-      event.sequence = ++this.#sequence
+      // A longer pause must not change the order.
+      if (!event.isPostponed) event.sequence = ++this.#sequence
+      event.isPostponed = true
       this.#heap.push(event)
       return false
     }

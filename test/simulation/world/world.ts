@@ -47,8 +47,8 @@ export interface World extends AsyncDisposable {
   setTokens(tokens: readonly WorldToken[]): void
   inject(fault: Fault): void
   /**
-   * Ends all faults, and starts the servers and controllers that were killed. What is under way stays late. Returns when
-   * the last of it arrives.
+   * Ends all faults, and starts the servers and controllers that were killed. What is under way stays late, and pauses last.
+   * Returns when the last of it is over.
    */
   heal(): number
   /** Lets simulated time pass. @throws Error if a part of the world failed in a way that no fault explains */
