@@ -4,6 +4,7 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject, OwnerReference } from '../api/object.ts'
 import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import { propagationFinalizers } from '../api/propagation.ts'
+import { compareVersions } from '../api/version.ts'
 import type { Client } from '../client/client.ts'
 import { failureFields, isServerAway, retryAfterMs } from '../client/server-away.ts'
 import { type Clock, sleep } from '../clock.ts'
@@ -242,9 +243,10 @@ export class CollectorRun {
   }
 
   async #lookUp(owner: Owner, signal: AbortSignal): Promise<Standing> {
-    const { group, kind, namespace, name, uid } = owner
+    const { group, kind, namespace, name, uid, seen, deletedAt } = owner
     const models = this.#modelsOf(group, kind)
-    if (models.length === 0 && !owner.wasDeleted) return 'unresolved'
+    const wasDeleted = deletedAt !== undefined && compareVersions(seen, deletedAt) < 0
+    if (models.length === 0 && !wasDeleted) return 'unresolved'
     if (namespace === undefined && models.some(isNamespaced)) {
       // As in Kubernetes, a cluster-scoped object is never collected for an owner in a namespace.
       this.#log.warn(

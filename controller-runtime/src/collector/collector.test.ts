@@ -151,6 +151,27 @@ async function eventuallyAsync(condition: () => Promise<boolean>): Promise<void>
   await expect.poll(condition, { interval: 2 }).toBe(true)
 }
 
+/** Serves items until they are withdrawn, and parts. */
+class WithdrawnItems implements KindSource {
+  #end = () => {}
+  #isWithdrawn = false
+
+  async *follow(signal: AbortSignal) {
+    yield [Item, Part]
+    await new Promise<void>(resolve => {
+      this.#end = resolve
+    })
+    yield [Part]
+    this.#isWithdrawn = true
+    await new Promise(resolve => signal.addEventListener('abort', resolve))
+  }
+
+  async withdraw(): Promise<void> {
+    this.#end()
+    await eventually(() => this.#isWithdrawn)
+  }
+}
+
 const referencesOf = ({ metadata }: ApiObject): readonly OwnerReference[] => metadata.ownerReferences ?? []
 
 const isRead = ({ method, path }: TransportRequest, kind: Model, name: string) =>
@@ -274,19 +295,7 @@ describe('an owner counts as absent only if the server says so of this very obje
   })
 
   test('deletions that a kind has reported count, though they arrive when it is no longer served', async () => {
-    let withdraw = () => {}
-    let isWithdrawn = false
-    const kinds: KindSource = {
-      async *follow(signal) {
-        yield [Item, Part]
-        await new Promise<void>(resolve => {
-          withdraw = resolve
-        })
-        yield [Part]
-        isWithdrawn = true
-        await new Promise(resolve => signal.addEventListener('abort', resolve))
-      },
-    }
+    const kinds = new WithdrawnItems()
     let release = () => {}
     const released = new Promise<void>(resolve => {
       release = resolve
@@ -313,11 +322,35 @@ describe('an owner counts as absent only if the server says so of this very obje
     await world.hasPassed()
     isHolding = true
     await world.client.delete(Item, 'owner')
-    withdraw()
-    await eventually(() => isWithdrawn)
+    await kinds.withdraw()
     expect(await world.names()).toEqual(['part'])
     release()
     await world.isGone(Part, 'part')
+  })
+
+  // As in a restored store, which has the owner again, until its kind is discovered.
+  test('the reported deletion of an owner does not count for a dependent that is newer', async () => {
+    const kinds = new WithdrawnItems()
+    const world = await collecting(kinds)
+    const owner = await world.create('owner')
+    await world.of([owner], 'part')
+    let isRefusing = true
+    world.between.onRequest = async ({ method, path }) =>
+      isRefusing && method === 'DELETE' && path.endsWith('/part') ? refusal('ServiceUnavailable') : undefined
+    world.manager.start()
+    await world.hasPassed()
+    await world.client.delete(Item, 'owner')
+    await eventually(() => world.collector.counts.failed > 0)
+    await kinds.withdraw()
+    await world.client.patch(Part, 'part', { spec: { note: 'restored' } })
+    isRefusing = false
+    const witness = await world.of([], 'witness')
+    const ghost = { ...witness, metadata: { ...witness.metadata, uid: 'another' } }
+    for (const name of ['dangling-1', 'dangling-2']) {
+      await world.of([ghost], name)
+      await world.isGone(Part, name)
+    }
+    expect(await world.names()).toEqual(['part', 'witness'])
   })
 
   test('the watch of a kind that is no longer served is not opened again', async () => {

@@ -32,8 +32,11 @@ export interface Owner {
   readonly name: string
   readonly uid: string
   standing: Standing
-  /** True if its kind has reported its deletion. That suffices once the kind is gone, because uids are never reused. */
-  wasDeleted: boolean
+  /**
+   * The version of its deletion, if its kind has reported it. That suffices once the kind is gone, because uids are never
+   * reused. Dependents with a higher version may be those of a restored store, in which the owner is back.
+   */
+  deletedAt: string | undefined
   /** Number of requested checks; the result of an earlier check is stale. */
   asked: number
   /** The highest version of its dependents that was seen. */
@@ -143,7 +146,7 @@ export class Graph {
     const owner = this.#owners.get(key)
     // An owner that was absent can exist again only if the store was restored.
     if (owner !== undefined && (phase !== before?.phase || owner.standing === 'absent')) {
-      owner.wasDeleted = false
+      owner.deletedAt = undefined
       recheck(owner, work)
     }
     if (before === undefined && ownerReferences.length === 0 && phase === undefined) return work
@@ -185,7 +188,7 @@ export class Graph {
     const work = new Work()
     const key = keyOf(kind, metadata)
     const owner = this.#owners.get(key)
-    if (owner !== undefined) owner.wasDeleted = true
+    if (owner !== undefined) owner.deletedAt = metadata.version
     const node = this.node(resourceOf(kind), objectKey(metadata))
     if (node !== undefined && node.uid === metadata.uid) this.#remove(node, work)
     else this.#left(key, work)
@@ -380,7 +383,7 @@ export class Graph {
       name,
       uid,
       standing: 'unchecked',
-      wasDeleted: false,
+      deletedAt: undefined,
       asked: 1,
       seen: '0',
       standingSince: '0',
