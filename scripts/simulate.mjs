@@ -14,6 +14,16 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const output = `${root}.simulation/`
 await mkdir(output, { recursive: true })
 
+/** @type {import('esbuild').Plugin} */
+const sharedAjv = {
+  name: 'shared ajv',
+  setup({ onResolve }) {
+    onResolve({ filter: /^ajv$/ }, ({ importer }) =>
+      importer.startsWith(`${root}apiserver/`) ? { path: `${root}test/simulation/shared-ajv.ts` } : undefined,
+    )
+  },
+}
+
 const args = process.argv.slice(2)
 if (args.includes('--mutations')) await runMutations(args.filter(arg => arg !== '--mutations'))
 else {
@@ -21,10 +31,9 @@ else {
   const file = `${output}simulate-${process.pid}.mjs`
   await bundle('simulate.ts', file)
   process.exitCode = await new Promise(resolve =>
-    spawn(process.execPath, ['--enable-source-maps', file, ...args], { stdio: 'inherit' }).once(
-      'exit',
-      resolve,
-    ),
+    spawn(process.execPath, ['--enable-source-maps', '--max-semi-space-size=64', file, ...args], {
+      stdio: 'inherit',
+    }).once('exit', resolve),
   )
   for (const each of [file, `${file}.map`]) await rm(each)
 }
@@ -36,7 +45,6 @@ else {
  */
 async function bundle(entry, outfile, mutation) {
   const sdk = `${root}controller-runtime/src/`
-  let isMutated = false
   await build({
     entryPoints: [`${root}test/simulation/${entry}`],
     outfile,
@@ -57,26 +65,32 @@ async function bundle(entry, outfile, mutation) {
       js: "import { createRequire as requireOf } from 'node:module'\nconst require = requireOf(import.meta.url)",
     },
     logLevel: 'error',
-    plugins: mutation && [
-      {
-        name: 'mutation',
-        setup({ onLoad }) {
-          onLoad({ filter: /\.ts$/ }, async ({ path }) => {
-            if (path !== `${root}${mutation.file}`) return undefined
-            const source = await readFile(path, 'utf8')
-            if (source.split(mutation.from).length !== 2)
-              throw new Error(
-                `mutation ${mutation.name}: ${mutation.file} does not have its text exactly once`,
-              )
-            isMutated = true
-            return { contents: source.replace(mutation.from, () => mutation.to), loader: 'ts' }
-          })
-        },
-      },
-    ],
+    plugins: [sharedAjv, ...(mutation === undefined ? [] : [mutating(mutation)])],
   })
-  if (mutation !== undefined && !isMutated)
-    throw new Error(`mutation ${mutation.name}: the simulation does not load ${mutation.file}`)
+}
+
+/**
+ * @param {Mutation} mutation
+ * @returns {import('esbuild').Plugin} It makes the build fail without the text to replace.
+ */
+function mutating({ name, file, from, to }) {
+  return {
+    name: 'mutation',
+    setup({ onLoad, onEnd }) {
+      let isMutated = false
+      onLoad({ filter: /\.ts$/ }, async ({ path }) => {
+        if (path !== `${root}${file}`) return undefined
+        const source = await readFile(path, 'utf8')
+        if (source.split(from).length !== 2)
+          throw new Error(`mutation ${name}: ${file} does not have its text exactly once`)
+        isMutated = true
+        return { contents: source.replace(from, () => to), loader: 'ts' }
+      })
+      onEnd(() => {
+        if (!isMutated) throw new Error(`mutation ${name}: the simulation does not load ${file}`)
+      })
+    },
+  }
 }
 
 /**
