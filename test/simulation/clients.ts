@@ -1,6 +1,6 @@
 import { type Fields, isFields } from '../support/json.ts'
 import type { CallOf, Outcome, Resource, Selection, WriteRequest } from './history.ts'
-import { annotationsOf, contentOf, pathOf, resourceOf } from './kinds.ts'
+import { annotationsOf, contentOf, namespaceIn, pathOf, resourceOf } from './kinds.ts'
 import type { CallLog } from './log.ts'
 import { metadataOf, nameOf, namespaceOf, versionOf } from './objects.ts'
 import type { Action } from './plan.ts'
@@ -49,9 +49,10 @@ export class Clients {
 
   async #get(
     { client, server }: Place,
-    { namespace, name, stale, token, ...kind }: Extract<Action, { do: 'get' }>,
+    { namespace: given, name, stale, token, ...kind }: Extract<Action, { do: 'get' }>,
   ) {
     const resource = resourceOf(kind)
+    const namespace = namespaceIn({ of: kind.of, namespace: given })
     const call = {
       type: 'get',
       ...this.#start({ client, server }, resource, token),
@@ -109,9 +110,14 @@ export class Clients {
   async #write(place: Place, action: WriteAction) {
     const resource = resourceOf(action)
     const start = this.#start(place, resource)
-    const known = this.#seen.get(this.#idOf(place.client, resource, action.namespace, action.name))
+    const namespace = namespaceIn(action)
+    const known = this.#seen.get(this.#idOf(place.client, resource, namespace, action.name))
     const owners = action.do === 'create' ? (action.owners ?? []) : []
-    const owned = owners.map(name => this.#newest.get(name)).filter(owner => owner !== undefined)
+    // An owner in another namespace would count as gone.
+    const owned = owners
+      .map(name => this.#newest.get(name))
+      .filter(owner => owner !== undefined)
+      .filter(owner => [undefined, namespace].includes(namespaceOf(owner)))
     const mark = !resource.group.endsWith('.example.com') ? undefined : `m${start.id}`
     const written = writeOf(action, { resource, known, owners: owned, mark })
     const body = await this.#send({ type: 'write', ...start, request: written.request }, written.http)
@@ -151,7 +157,7 @@ export class Clients {
   #remember(client: number, resource: Resource, object: unknown): void {
     if (!isFields(object) || Number.isNaN(versionOf(object))) return
     this.#seen.set(this.#idOf(client, resource, namespaceOf(object), nameOf(object)), object)
-    if (resource.plural === 'gadgets') this.#newest.set(nameOf(object), object)
+    if (resource.plural === 'gadgets' || resource.plural === 'gears') this.#newest.set(nameOf(object), object)
   }
 
   #idOf(client: number, { plural }: Resource, namespace: string | undefined, name: string): string {
@@ -178,7 +184,8 @@ function writeOf(
   action: WriteAction,
   { resource, known, owners, mark }: WriteContext,
 ): { request: WriteRequest; http: WorldRequest } {
-  const { namespace, name } = action
+  const { name } = action
+  const namespace = namespaceIn(action)
   const path = pathOf(resource, namespace, name)
   const base = { namespace, name, mark }
   const type = {

@@ -38,13 +38,13 @@ const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: fa
 export const roles: Resource = { ...rbac, kind: 'ClusterRole', plural: 'clusterroles' }
 export const bindings: Resource = { ...rbac, kind: 'ClusterRoleBinding', plural: 'clusterrolebindings' }
 
-/** A kind that comes and goes with its definition. */
+/** A kind that comes and goes with its definition. All gears are in `default`. */
 export const gears: Resource = {
   group: 'live.example.com',
   version: 'v1',
   kind: 'Gear',
   plural: 'gears',
-  namespaced: false,
+  namespaced: true,
   unique: 'email',
 }
 
@@ -79,6 +79,17 @@ export function resourceOf({
   readonly version?: string | undefined
 }): Resource {
   return version === undefined ? resources[of] : { ...resources[of], version }
+}
+
+/** Returns the namespace of an object that an action names. */
+export function namespaceIn({
+  of,
+  namespace,
+}: {
+  of: ResourceName
+  namespace?: string | undefined
+}): string | undefined {
+  return of === 'gears' ? 'default' : namespace
 }
 
 /** Returns the path of a kind's collection, or of one object. */
@@ -128,6 +139,6 @@ function definitionContent(): Record<string, unknown> {
   const version = { name: 'v1', served: true, storage: true, schema: { openAPIV3Schema }, selectableFields }
   return {
     metadata: { name: definitionOfGears, annotations: annotationsOf('email') },
-    spec: { group, scope: 'Cluster', names: { plural, singular: 'gear', kind }, versions: [version] },
+    spec: { group, scope: 'Namespaced', names: { plural, singular: 'gear', kind }, versions: [version] },
   }
 }

@@ -34,11 +34,15 @@ export function definitionSteps(
   return steps
 }
 
-/** Lets some requests for gadgets be for gears. */
+/** Lets some requests for gadgets be for gears, and some parts belong to gears. */
 export function withGears(random: Random, steps: readonly Step[]): Step[] {
   return steps.map(step => {
     if (!('action' in step) || !('of' in step.action)) return step
     const { action } = step
+    if (action.do === 'create' && action.owners !== undefined) {
+      const owners = action.owners.map(name => (random.chance(0.5) ? name.replace('g', 'r') : name))
+      return { ...step, action: { ...action, owners } }
+    }
     if (action.of !== 'gadgets' || random.chance(0.4)) return step
     const name = 'name' in action ? { name: action.name.replace('g', 'r') } : {}
     return { ...step, action: { ...action, of: 'gears', ...name } }

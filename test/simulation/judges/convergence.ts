@@ -2,7 +2,7 @@ import { type History, titleOf, type Violation } from '../history.ts'
 import { gears } from '../kinds.ts'
 import { metadataOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
-import { hasGears, judgeEndOfDefinitions } from './definitions.ts'
+import { hasGears, hasHadGears, judgeEndOfDefinitions } from './definitions.ts'
 import { ownersOf } from './life.ts'
 import { hasLateIndexes, judgeReleases } from './releases.ts'
 import { changesFor } from './watches.ts'
@@ -56,14 +56,24 @@ export function judgeConvergence(history: History): Violation[] {
   return [...found, ...left, ...judgeReleases(history), ...judgeEndOfDefinitions(history)]
 }
 
+/** Milliseconds until the collector has found a kind and read its objects. */
+const discoveryMs = 40_000
+
+/** The collector cannot read the owners of a kind that is not served. */
 function judgeDependents(truth: Truth, at: number): Violation[] {
+  const hasRead = hasHadGears(truth, at - discoveryMs)
+  const uidsOfGears = new Set(
+    truth.commits
+      .filter(({ resource }) => resource === titleOf(gears))
+      .map(({ object }) => metadataOf(object).uid),
+  )
   const resources = new Set(truth.commits.map(({ resource }) => resource))
   const objects = [...resources].flatMap(each => truth.stateAt(each, Number.POSITIVE_INFINITY))
   const uids = new Set(objects.map(({ object }) => metadataOf(object).uid))
   return objects.flatMap(({ name, object }) => {
     const owners = ownersOf(object)
     if (owners.length === 0 || metadataOf(object).deletionTimestamp !== undefined) return []
-    if (owners.some(({ uid }) => uids.has(uid))) return []
+    if (owners.some(({ uid }) => uids.has(uid) || (!hasRead && uidsOfGears.has(uid)))) return []
     return [{ judge, at, message: `${name} is still there although its owners are gone` }]
   })
 }

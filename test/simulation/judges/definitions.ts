@@ -80,6 +80,11 @@ export function hasGears(truth: Truth): boolean {
   return isEstablished(definitionAt(truth, Number.POSITIVE_INFINITY))
 }
 
+/** Returns whether gears have been served since a time. */
+export function hasHadGears(truth: Truth, since: number): boolean {
+  return !wasEver(truth, { from: since, to: Number.POSITIVE_INFINITY }, commit => !isEstablished(commit))
+}
+
 /** Returns whether the definition of an object was being deleted at a revision. */
 export function isEndingAt(truth: Truth, { resource, revision }: Commit): boolean {
   return resource === titleOf(gears) && isEnding(definitionAt(truth, revision))

@@ -129,7 +129,9 @@ function refused(write: Write, { at, status, body }: Response, truth: Truth): st
   switch (status) {
     case 404:
       if (request.verb === 'create')
-        return resource.namespaced ? [] : ['was refused with 404, although its kind is served']
+        return request.namespace === undefined || request.namespace === 'default'
+          ? ['was refused with 404, although its kind and namespace are there']
+          : []
       return ever(each => !exists(each)) ? [] : ['was refused with 404, but the object existed all the time']
     case 409: {
       if (isDuplicate(body)) return []
