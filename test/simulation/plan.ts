@@ -44,7 +44,7 @@ export type Action =
       readonly spec: Fields
       readonly color: string
       readonly finalizers?: readonly string[]
-      /** The gadgets that own it, as far as they are known. */
+      /** The gadgets and gears that own it, as far as they are known. */
       readonly owners?: readonly string[] | undefined
     })
   /** `knows`: it starts from the object that the client saw last; otherwise it replaces everything. */
@@ -115,7 +115,8 @@ export function planOf(seed: number, given?: number): Plan {
   const random = new Random(seed)
   const count = given ?? 20 + random.below(80)
   const servers = random.chance(0.7) ? 2 : 3
-  const controllers = random.chance(0.5) ? 2 : 1
+  // Without processes of their own, controllers run in the servers.
+  const controllers = random.below(3)
   const lengthMs = random.pick([2_000, 10_000, 40_000, 100_000])
   const operations = random.fork()
   const reloads = operations.chance(0.15) ? reloadsOf(operations, { servers, lengthMs }) : []
@@ -282,7 +283,8 @@ function faultsOf(
   { servers, controllers, lengthMs }: Extent & { readonly controllers: number },
 ): FaultStep[] {
   const server = () => `server-${random.below(servers)}`
-  const node = () => (random.chance(0.75) ? server() : `controllers-${random.below(controllers)}`)
+  const node = () =>
+    controllers === 0 || random.chance(0.75) ? server() : `controllers-${random.below(controllers)}`
   const forMs = () => 20 + random.below(random.pick([100, 3_000, 15_000]))
   const kinds = {
     kill: (): Fault => ({ type: 'kill', node: node(), forMs: forMs() }),

@@ -226,7 +226,10 @@ function leaderThatStoodStill(told: Told): void {
   told.wait(random.below(8))
   told.inject({
     type: 'pause',
-    node: `controllers-${random.below(cast.controllers)}`,
+    node:
+      cast.controllers === 0
+        ? `server-${random.below(cast.servers)}`
+        : `controllers-${random.below(cast.controllers)}`,
     forMs: 16_000 + random.below(8_000),
   })
 }

@@ -7,7 +7,10 @@ export function violationText({ judge, at, message }: Violation): string {
 
 /** Returns a plan in one line for each step. */
 export function planText({ servers, controllers, steps }: Plan): string {
-  return [`  ${servers} servers, ${controllers} processes of controllers`, ...steps.map(stepText)].join('\n')
+  return [
+    `  ${servers} servers, ${controllers === 0 ? 'which run controllers' : `${controllers} processes of controllers`}`,
+    ...steps.map(stepText),
+  ].join('\n')
 }
 
 function stepText(step: Step): string {

@@ -1,5 +1,11 @@
 import { setMaxListeners } from 'node:events'
-import { Collector, createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
+import {
+  Collector,
+  createManager,
+  type Logger,
+  type Manager,
+  type Transport,
+} from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck } from '../../../apiserver/src/cache/index.ts'
 import { assemblePlugins, startOwnKinds } from '../../../apiserver/src/cli/server-plugins.ts'
@@ -44,6 +50,8 @@ export class ApiServerNode {
   readonly #plugins: Plugins
   readonly #metrics: Metrics
   readonly #watchConnections = new WatchConnections()
+  /** Of the controllers that run in the server. */
+  #ownWatches = 0
   #hasStarted = false
 
   constructor(parts: {
@@ -105,7 +113,7 @@ export class ApiServerNode {
     const { hub, queues } = this.rooms
     const { mutating, readOnly } = this.#metrics.requests.inFlight
     return {
-      watches: hub.size,
+      watches: hub.size - this.#ownWatches,
       watchConnections: this.#watchConnections.open,
       requests: mutating + readOnly,
       waiting: queues.waiting,
@@ -119,12 +127,25 @@ export class ApiServerNode {
 
   /** As the program's role `all` has them. */
   #controllers(identity: string, isStarting: () => boolean, log: Logger): Manager {
-    const { models, transport } = this.rooms
+    const { models } = this.rooms
+    const transport = this.#counting(this.rooms.transport)
     const manager = createManager({ transport, log, leaderElection: { ...nodeDefaults.election, identity } })
     const { reservedDomain } = nodeDefaults
     manager.add(new Collector({ kinds: new ServedKinds(models, isStarting), reservedDomain }))
     manager.add(new EventKeeper())
     return manager
+  }
+
+  #counting(inner: Transport): Transport {
+    return {
+      request: request => inner.request(request),
+      watch: async (path, options) => {
+        const connection = await inner.watch(path, options)
+        this.#ownWatches++
+        void connection.end.then(() => this.#ownWatches--)
+        return connection
+      },
+    }
   }
 
   /** As the program does. */
