@@ -265,6 +265,12 @@ export const mutations: readonly Mutation[] = [
     to: 'if (doubts.checks.size < 0) return',
   },
   {
+    name: 'a reported deletion counts after a restore',
+    file: `${sdk}/collector/collector-run.ts`,
+    from: 'deletedAt !== undefined && compareVersions(seen, deletedAt) < 0',
+    to: 'deletedAt !== undefined',
+  },
+  {
     name: 'a watch goes on when its role has gone',
     file: 'apiserver/src/security/rbac/rbac-authorizer.ts',
     from: 'for (const listener of [...this.#listeners]) listener()',

@@ -3,8 +3,8 @@ import { definitionOfGears } from './kinds.ts'
 import type { Action, Extent, Step } from './plan.ts'
 
 const target = { of: 'definitions', name: definitionOfGears } as const
-const creation: Action = { do: 'create', ...target, spec: {}, color: 'red' }
-const deletion: Action = { do: 'delete', ...target }
+export const creation: Action = { do: 'create', ...target, spec: {}, color: 'red' }
+export const deletion: Action = { do: 'delete', ...target }
 
 /**
  * Returns steps in which clients define gears, change the indexes of the definition, delete it, and mostly create it again at

@@ -1,6 +1,10 @@
 import type { Random } from '../soak/random.ts'
 import type { Action, Step } from './plan.ts'
+import { creation, deletion } from './plan-definitions.ts'
 import type { Fault } from './world/fault.ts'
+
+/** Milliseconds until the collector has discovered a kind, or that it is no longer served. */
+const discoveryMs = 31_000
 
 /** What a story may involve. */
 export interface Cast {
@@ -69,6 +73,7 @@ const stories: readonly ((told: Told) => void)[] = [
   storePutBack,
   leaderThatStoodStill,
   ownerRestored,
+  definitionRestored,
 ]
 
 /** The collector sees that an owner is deleted before it sees the owner's dependents. */
@@ -256,6 +261,37 @@ function ownerRestored(told: Told): void {
   told.inject({ type: 'restore' })
   for (let n = 0; n < cast.servers; n++) {
     told.wait(random.below(random.pick([20, 1_000])))
+    told.inject({ type: 'restart', node: `server-${n}` })
+  }
+}
+
+/**
+ * A restore brings back an owner that went with its definition, while its dependent still waits for a finalizer. The collector
+ * goes on, and discovers the kind of the owner again only later.
+ */
+function definitionRestored(told: Told): void {
+  const { random, cast } = told
+  const part = { of: 'parts', namespace: 'default', name: 'p0' } as const
+  told.ask(creation)
+  told.wait(discoveryMs)
+  told.ask({ do: 'create', of: 'gears', name: 'r0', spec: {}, color: 'red' })
+  told.wait(100)
+  told.ask({
+    do: 'create',
+    ...part,
+    spec: {},
+    color: 'blue',
+    owners: ['r0'],
+    finalizers: ['sim.example.com/hold'],
+  })
+  told.wait(500)
+  told.inject({ type: 'backUp' })
+  told.wait(10)
+  told.ask(deletion)
+  told.wait(discoveryMs + random.below(20_000))
+  told.inject({ type: 'restore' })
+  for (let n = 0; n < cast.servers; n++) {
+    told.wait(random.below(1_000))
     told.inject({ type: 'restart', node: `server-${n}` })
   }
 }
