@@ -7,9 +7,12 @@ import { versionOf } from './objects.ts'
 import { asFirst } from './versions.ts'
 import type { WatchTransport, World, WorldWatch } from './world/world.ts'
 
-const retryMs = 300
+const retryDefaults = { leastMs: 300, mostMs: 3_000 } as const
 
-/** Watches that are opened again from where they were, on the next server, until they are stopped. */
+/**
+ * Watches that are opened again from where they were, on the next server, until they are stopped. After refusals they wait
+ * longer, because each handshake takes as much work as a second of an idle world.
+ */
 export class Watchers {
   readonly #world: World
   readonly #log: CallLog
@@ -29,14 +32,16 @@ export class Watchers {
     { of, version, watcher, selection, timeoutSeconds, token, over }: WatcherOptions,
   ): Promise<void> {
     if (this.#running.has(watcher)) return
-    const run: Run = { isStopped: false }
+    const run: Run = { isStopped: false, isRefused: false }
     this.#running.set(watcher, run)
     let known: number | undefined
+    let pauseMs: number = retryDefaults.leastMs
     for (let n = server; !run.isStopped; n++) {
       const target = { of, version, watcher, selection, timeoutSeconds, token, over }
       const place = { client, server: n % this.#servers, ...target }
       known = await this.#watch(run, place, known)
-      await this.#world.sleep(retryMs)
+      pauseMs = run.isRefused ? Math.min(2 * pauseMs, retryDefaults.mostMs) : retryDefaults.leastMs
+      await this.#world.sleep(pauseMs)
     }
   }
 
@@ -82,6 +87,7 @@ export class Watchers {
     run.open = undefined
     const { end } = watch
     const status = end?.type === 'refused' ? end.status : undefined
+    run.isRefused = status !== undefined
     record.end({ at: this.#world.now(), byClient: run.isStopped, status })
     this.#world.trace(`client-${client} watch ${id}: ${end?.type} ${status ?? ''}, knows ${known}`)
     return isExpired || status === 410 ? undefined : known
@@ -100,6 +106,8 @@ interface WatcherOptions {
 
 interface Run {
   isStopped: boolean
+  /** Whether its last watch was refused. */
+  isRefused: boolean
   open?: WorldWatch | undefined
   /** Of the last watch. */
   record?: ReturnType<CallLog['open']>
