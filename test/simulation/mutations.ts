@@ -265,6 +265,18 @@ export const mutations: readonly Mutation[] = [
     to: 'if (doubts.checks.size < 0) return',
   },
   {
+    name: 'owners lose their namespace when their kind goes',
+    file: `${sdk}/collector/graph.ts`,
+    from: '\n      this.#isNamespaced(group, kind) || this.#owners.has(keyOf({ group, kind }, { namespace, name, uid }))\n',
+    to: ' this.#isNamespaced(group, kind)\n',
+  },
+  {
+    name: 'the collector leaves a kind at once that is no longer served',
+    file: `${sdk}/collector/collector-run.ts`,
+    from: 'void view.finish().then(',
+    to: 'void view.stop().then(',
+  },
+  {
     name: 'a reported deletion counts after a restore',
     file: `${sdk}/collector/collector-run.ts`,
     from: 'deletedAt !== undefined && compareVersions(seen, deletedAt) < 0',

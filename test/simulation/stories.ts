@@ -4,7 +4,7 @@ import { creation, deletion } from './plan-definitions.ts'
 import type { Fault } from './world/fault.ts'
 
 /** Milliseconds until the collector has discovered a kind, or that it is no longer served. */
-const discoveryMs = 31_000
+const discoveryMs = 36_000
 
 /** What a story may involve. */
 export interface Cast {
@@ -74,6 +74,7 @@ const stories: readonly ((told: Told) => void)[] = [
   leaderThatStoodStill,
   ownerRestored,
   definitionRestored,
+  ownersGoneWithDefinition,
 ]
 
 /** The collector sees that an owner is deleted before it sees the owner's dependents. */
@@ -294,4 +295,20 @@ function definitionRestored(told: Told): void {
     told.wait(random.below(1_000))
     told.inject({ type: 'restart', node: `server-${n}` })
   }
+}
+
+/** Owners go with their definition. Where nothing goes wrong, the collector has known them and their dependents for long. */
+function ownersGoneWithDefinition(told: Told): void {
+  const { random } = told
+  const families = Array.from({ length: 1 + random.below(4) }, (_, n) => n)
+  told.ask(creation)
+  told.wait(500)
+  for (const n of families) told.ask({ do: 'create', of: 'gears', name: `r${n}`, spec: {}, color: 'red' })
+  told.wait(random.below(40_000))
+  for (const n of families) {
+    const part = { of: 'parts', namespace: 'default', name: `p${n}`, spec: {}, color: 'red' } as const
+    told.ask({ do: 'create', ...part, owners: [`r${n}`] })
+  }
+  told.wait(discoveryMs)
+  told.ask(deletion)
 }

@@ -2,8 +2,8 @@ import { type History, titleOf, type Violation } from '../history.ts'
 import { gears } from '../kinds.ts'
 import { metadataOf, versionOf } from '../objects.ts'
 import { Truth } from '../truth.ts'
-import { hasGears, hasHadGears, judgeEndOfDefinitions } from './definitions.ts'
-import { ownersOf } from './life.ts'
+import { hasGears, judgeEndOfDefinitions } from './definitions.ts'
+import { judgeDependents } from './dependents.ts'
 import { hasLateIndexes, judgeReleases } from './releases.ts'
 import { changesFor } from './watches.ts'
 
@@ -44,7 +44,7 @@ export function judgeConvergence(history: History): Violation[] {
     const known = Math.max(watch.from ?? 0, ...watch.messages.map(({ object }) => versionOf(object) || 0))
     const isBegun = watch.from !== undefined || watch.messages.some(({ type }) => type === 'BOOKMARK')
     if (!isBegun) {
-      if (endedAt - watch.at > deliveryMs)
+      if (watch.end === undefined && endedAt - watch.at > deliveryMs)
         say(`watch ${watch.id} has not sent what there was at its beginning`)
       continue
     }
@@ -52,30 +52,8 @@ export function judgeConvergence(history: History): Violation[] {
       if (endedAt - commit.at > deliveryMs)
         say(`watch ${watch.id} has not sent ${type} ${commit.name} of ${commit.revision}`)
   }
-  const left = [...judgeDependents(truth, endedAt), ...judgeNamespaces(truth, endedAt)]
+  const left = [...judgeDependents(history, truth), ...judgeNamespaces(truth, endedAt)]
   return [...found, ...left, ...judgeReleases(history), ...judgeEndOfDefinitions(history)]
-}
-
-/** Milliseconds until the collector has found a kind and read its objects. */
-const discoveryMs = 40_000
-
-/** The collector cannot read the owners of a kind that is not served. */
-function judgeDependents(truth: Truth, at: number): Violation[] {
-  const hasRead = hasHadGears(truth, at - discoveryMs)
-  const uidsOfGears = new Set(
-    truth.commits
-      .filter(({ resource }) => resource === titleOf(gears))
-      .map(({ object }) => metadataOf(object).uid),
-  )
-  const resources = new Set(truth.commits.map(({ resource }) => resource))
-  const objects = [...resources].flatMap(each => truth.stateAt(each, Number.POSITIVE_INFINITY))
-  const uids = new Set(objects.map(({ object }) => metadataOf(object).uid))
-  return objects.flatMap(({ name, object }) => {
-    const owners = ownersOf(object)
-    if (owners.length === 0 || metadataOf(object).deletionTimestamp !== undefined) return []
-    if (owners.some(({ uid }) => uids.has(uid) || (!hasRead && uidsOfGears.has(uid)))) return []
-    return [{ judge, at, message: `${name} is still there although its owners are gone` }]
-  })
 }
 
 /** Nothing is left in a namespace that is gone, or waits for nothing but its end. */

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Call, type Commit, titleOf } from '../history.ts'
 import { definitionOfGears, definitions, gears } from '../kinds.ts'
+import { judgeConvergence } from './convergence.ts'
 import { judgeDefinitions, judgeEndOfDefinitions } from './definitions.ts'
 import { judgeReads } from './reads.ts'
 import { commit, get, history, refusal, responded, watch, write } from './written.ts'
@@ -75,9 +76,36 @@ test('a definition that is deleted ends when its last object has gone', () => {
   ).toEqual([])
 })
 
+test('dependents go with the definition of their owners where nothing goes wrong', () => {
+  const owned = (revision: number) => ({
+    ...commit(revision, 'p1', { owner: { name: 'r1', uid: 'uid-r1' } }),
+    at: 39_000,
+  })
+  const commits = [
+    definition(1, established),
+    gear(2, 'r1'),
+    owned(3),
+    { ...definition(4, ending), at: 40_000 },
+    { ...gear(5, 'r1', 'deleted'), at: 40_001 },
+    { ...definition(6, undefined), at: 40_002 },
+  ]
+  const left = (parts: Parts) =>
+    judgeConvergence(history({ calls: [look(1)], endedAt: 50_000, ...parts })).map(({ message }) => message)
+  const stays = [expect.stringMatching(/p1 is still there although its owners are gone/)]
+  expect(left({ commits, isCalm: true })).toEqual(stays)
+  // A collector that was killed does not know of the deletion.
+  expect(left({ commits, isCalm: false })).toEqual([])
+  const changed = [...commits, { ...owned(7), at: 41_000 }]
+  expect(left({ commits: changed, isCalm: true })).toEqual([])
+  const young = [{ ...definition(1, established), at: 30_000 }, ...commits.slice(1)]
+  expect(left({ commits: young, calls: [look(1, 30_050)], isCalm: true })).toEqual([])
+  const served = [0, 1].map(release => ({ server: 0, release, from: 0, until: 50_000 }))
+  expect(left({ commits, served, isCalm: true })).not.toContainEqual(stays[0])
+})
+
 /** A client sees the definition as it was at a revision. */
-function look(revision: number): Call {
+function look(revision: number, at = 50): Call {
   const metadata = { name: definitionOfGears, resourceVersion: String(revision) }
-  const outcome = responded(60, 200, { ...established, metadata })
-  return { ...get([50, outcome], definitionOfGears), resource: definitions }
+  const outcome = responded(at + 10, 200, { ...established, metadata })
+  return { ...get([at, outcome], definitionOfGears), resource: definitions }
 }

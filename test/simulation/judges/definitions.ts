@@ -80,9 +80,9 @@ export function hasGears(truth: Truth): boolean {
   return isEstablished(definitionAt(truth, Number.POSITIVE_INFINITY))
 }
 
-/** Returns whether gears have been served since a time. */
-export function hasHadGears(truth: Truth, since: number): boolean {
-  return !wasEver(truth, { from: since, to: Number.POSITIVE_INFINITY }, commit => !isEstablished(commit))
+/** Returns whether gears were served all the time, and a client knew it. */
+export function hadGears(truth: Truth, time: { readonly from: number; readonly to: number }): boolean {
+  return !wasEver(truth, time, commit => !isEstablished(commit))
 }
 
 /** Returns whether the definition of an object was being deleted at a revision. */
