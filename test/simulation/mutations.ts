@@ -271,12 +271,6 @@ export const mutations: readonly Mutation[] = [
     to: ' this.#isNamespaced(group, kind)\n',
   },
   {
-    name: 'the collector leaves a kind at once that is no longer served',
-    file: `${sdk}/collector/collector-run.ts`,
-    from: 'void view.finish().then(',
-    to: 'void view.stop().then(',
-  },
-  {
     name: 'a reported deletion counts after a restore',
     file: `${sdk}/collector/collector-run.ts`,
     from: 'deletedAt !== undefined && compareVersions(seen, deletedAt) < 0',

@@ -10,7 +10,11 @@ export const releaseMutations: readonly Mutation[] = [
     name: 'a reload does not put its unique indexes in force',
     file: `${plugins}/index-claim.ts`,
     from: '  await claimUniqueIndexes(claim)\n',
-    to: '  if (claim.onProgress === undefined) await claimUniqueIndexes(claim)\n',
+    // Every server has its own records.
+    to: `  const claims = ((claim.records as { claims?: Set<string> }).claims ??= new Set())
+  if (!claims.has(claim.served.resource)) await claimUniqueIndexes(claim)
+  claims.add(claim.served.resource)
+`,
   },
   {
     name: 'unique values are in force before they are computed',

@@ -66,11 +66,10 @@ function contentAfterStart(releases: readonly Release[]): Promise<readonly KeyVa
 }
 
 async function firstStart(releases: readonly Release[]): Promise<readonly KeyValue[]> {
-  const world = new SimulatedWorld({ seed: 0, servers: 1, releases }, undefined)
+  // Closed also after an error, which nobody could print in it.
+  await using world = new SimulatedWorld({ seed: 0, servers: 1, releases }, undefined)
   if (!(await world.settle(60_000))) throw new Error('the first start does not end')
-  const content = world.content
-  await world.close()
-  return content.filter(({ key }) => !isRenewed(key))
+  return world.content.filter(({ key }) => !isRenewed(key))
 }
 
 interface EarlierContent {
