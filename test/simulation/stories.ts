@@ -1,4 +1,5 @@
 import type { Random } from '../soak/random.ts'
+import { definitionOfGears } from './kinds.ts'
 import type { Action, Step } from './plan.ts'
 import { creation, deletion } from './plan-definitions.ts'
 import type { Fault } from './world/fault.ts'
@@ -49,6 +50,10 @@ class Told {
     this.steps.push({ at: this.at, client, server: this.random.below(this.cast.servers), action })
   }
 
+  askServer(server: number, action: Action): void {
+    this.steps.push({ at: this.at, client: this.random.below(this.cast.clients), server, action })
+  }
+
   server(): string {
     return `server-${this.random.below(this.cast.servers)}`
   }
@@ -75,6 +80,7 @@ const stories: readonly ((told: Told) => void)[] = [
   ownerRestored,
   definitionRestored,
   ownersGoneWithDefinition,
+  definitionUnseen,
 ]
 
 /** The collector sees that an owner is deleted before it sees the owner's dependents. */
@@ -311,4 +317,37 @@ function ownersGoneWithDefinition(told: Told): void {
   }
   told.wait(discoveryMs)
   told.ask(deletion)
+}
+
+/** A server that is behind is asked for a kind whose definition was seen established elsewhere, often for the second time. */
+function definitionUnseen(told: Told): void {
+  const { random, cast } = told
+  const behind = random.below(cast.servers)
+  const ahead = (behind + 1) % cast.servers
+  const creationOf = (name: string) => ({ do: 'create', of: 'gears', name, spec: {}, color: 'red' }) as const
+  if (random.chance(0.6)) {
+    told.ask(creation)
+    told.wait(400)
+    told.ask({ ...creationOf('r0'), finalizers: ['sim.example.com/hold'] })
+    told.wait(100)
+    told.ask(deletion)
+    told.wait(100)
+    // It learns that no object may be created any more.
+    told.askServer(behind, creationOf('r1'))
+    told.wait(50)
+  }
+  // Requests wait for three seconds until it has caught up.
+  const byMs = 300 + random.below(random.pick([2_000, 8_000]))
+  told.inject({ type: 'lag', node: `server-${behind}`, byMs, forMs: 4_000 })
+  // It serves the kind only some calls of the store after it has learnt of it.
+  if (random.chance(0.5))
+    told.inject({ type: 'storeLatency', node: `server-${behind}`, maxMs: 200, forMs: 6_000 })
+  told.askServer(ahead, { do: 'finalize', of: 'gears', name: 'r0' })
+  told.wait(200 + random.below(1_000))
+  told.askServer(ahead, creation)
+  told.wait(random.below(1_000))
+  told.askServer(ahead, { do: 'get', of: 'definitions', name: definitionOfGears, stale: false })
+  told.wait(20)
+  told.askServer(behind, creationOf('r2'))
+  told.askServer(behind, { do: 'get', of: 'gears', name: 'r2', stale: false })
 }
