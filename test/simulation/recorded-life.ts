@@ -103,5 +103,6 @@ export class RecordedLife {
 function isOfMemory(call: Call, times: Pick<History, 'restores' | 'starts'>): boolean {
   const { server, at, outcome } = call
   if (outcome.type !== 'responded' || !isFromMemory(call)) return false
-  return overrun(times, { server, from: at, to: outcome.at }) !== undefined
+  // It may have been started again before its response arrived.
+  return overrun(times, { server, from: at, to: at }) !== undefined
 }
