@@ -2,7 +2,7 @@ import type { WorldToken } from './world.ts'
 
 /**
  * Something that goes wrong, as data, so that a plan can be printed, shrunk and replayed. Nodes are `server-0`,
- * `controllers-0`, and the names of clients. Faults with `forMs` end by themselves; `heal` ends all.
+ * `controllers-0`, and the names of clients. Faults with `forMs` end by themselves; `heal` ends all but pauses.
  */
 export type Fault =
   /** The process ends at once, as by SIGKILL: its memory is gone. It starts again after `forMs`, or with `restart`. */

@@ -114,7 +114,7 @@ export class Faults {
   }
 
   /**
-   * Ends all faults, also of clocks, and starts what was killed. After a restore servers go on only if started again. Returns
+   * Ends all faults but pauses, also of clocks, and starts what was killed. After a restore servers go on only if started again. Returns
    * when the last process that stands still goes on.
    */
   heal(): number {

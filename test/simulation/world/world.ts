@@ -47,7 +47,7 @@ export interface World extends AsyncDisposable {
   setTokens(tokens: readonly WorldToken[]): void
   inject(fault: Fault): void
   /**
-   * Ends all faults, and starts the servers and controllers that were killed. What is under way stays late, and pauses last.
+   * Ends all faults but pauses, and starts the servers and controllers that were killed. What is under way stays late.
    * Returns when the last of it is over.
    */
   heal(): number
