@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 
 /** A modal dialog. Escape closes it, and the focus returns to where it was. */
 export function Dialog({
@@ -15,7 +15,8 @@ export function Dialog({
 }) {
   const element = useRef<HTMLDialogElement>(null)
   const id = useId()
-  useEffect(() => {
+  // Not a plain effect, whose end comes after the dialog has gone and the focus with it.
+  useLayoutEffect(() => {
     const before = document.activeElement
     const dialog = element.current
     dialog?.showModal()
