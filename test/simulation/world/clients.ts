@@ -10,7 +10,8 @@ import { ConnectionLost, type WatchTransport, type WorldRequest, type WorldRespo
 /** A client of the servers: kept-alive connections and watches of its own. All calls happen in its node. */
 export class WorldClient {
   readonly node: WorldNode
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 8 })
+  /** It leaves idle connections before a server does after 75 s, which could close one just as a request is sent on it. */
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 8, timeout: 60_000 })
   /** Sockets with many watches, by server and credentials. */
   readonly #shared = new Map<string, SharedSocket>()
 
