@@ -22,6 +22,7 @@ import {
   type Storage,
 } from '../../../apiserver/src/storage/index.ts'
 import { WatchConnections } from '../../../apiserver/src/watch/index.ts'
+import { recordWrites } from './leader-writes.ts'
 import type { WorldSocket } from './socket.ts'
 import type { Held } from './world.ts'
 import type { WorldPlugin } from './world-plugin.ts'
@@ -60,6 +61,8 @@ export class ApiServerNode {
     identity: string
     access: Access
     log: Logger
+    /** Told of the writes of the controllers that run here. */
+    wrote: (path: string) => void
   }) {
     const { content, identity, access, log } = parts
     const storage = new FormatChecked(parts.storage, nodeDefaults.version)
@@ -68,7 +71,10 @@ export class ApiServerNode {
     const rooms = assembleRooms({ storage, reservedDomain, basePath: '', log, isStarting })
     this.rooms = rooms
     setMaxListeners(0, this.#stopping.signal)
-    if (content.runsControllers) this.#manager = this.#controllers(identity, isStarting, log)
+    if (content.runsControllers) {
+      const transport = recordWrites(this.#counting(rooms.transport), parts.wrote)
+      this.#manager = this.#controllers({ transport, identity, isStarting, log })
+    }
     this.#health = new Health({
       storage,
       follower: rooms.follower,
@@ -126,9 +132,14 @@ export class ApiServerNode {
   }
 
   /** As the program's role `all` has them. */
-  #controllers(identity: string, isStarting: () => boolean, log: Logger): Manager {
+  #controllers(given: {
+    transport: Transport
+    identity: string
+    isStarting: () => boolean
+    log: Logger
+  }): Manager {
+    const { transport, identity, isStarting, log } = given
     const { models } = this.rooms
-    const transport = this.#counting(this.rooms.transport)
     const manager = createManager({ transport, log, leaderElection: { ...nodeDefaults.election, identity } })
     const { reservedDomain } = nodeDefaults
     manager.add(new Collector({ kinds: new ServedKinds(models, isStarting), reservedDomain }))

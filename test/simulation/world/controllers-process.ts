@@ -7,10 +7,10 @@ import {
   type Logger,
   type Manager,
   systemClock,
-  type Transport,
 } from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { nodeDefaults } from './api-server-node.ts'
+import { recordWrites } from './leader-writes.ts'
 import { balancer, domain, type Network } from './network.ts'
 import type { WorldNode } from './node.ts'
 import type { Scheduler } from './scheduler.ts'
@@ -92,7 +92,10 @@ export class ControllersProcess implements WorldProcess {
 
   #run(identity: string): Manager {
     const log = this.#log
-    const transport = this.#recording(new HttpTransport({ server: `http://${balancer}${domain}` }), identity)
+    const http = new HttpTransport({ server: `http://${balancer}${domain}` })
+    const transport = recordWrites(http, path =>
+      this.writes.push({ at: this.#scheduler.now, identity, path }),
+    )
     const manager = createManager({ transport, log, leaderElection: { ...nodeDefaults.election, identity } })
     const { reservedDomain } = nodeDefaults
     manager.add(
@@ -101,17 +104,5 @@ export class ControllersProcess implements WorldProcess {
     manager.add(new EventKeeper())
     manager.start()
     return manager
-  }
-
-  /** Records the writes that only the leader may send. Every candidate writes the lease. */
-  #recording(inner: Transport, identity: string): Transport {
-    return {
-      request: request => {
-        if (request.method !== 'GET' && !request.path.includes('/leases'))
-          this.writes.push({ at: this.#scheduler.now, identity, path: request.path })
-        return inner.request(request)
-      },
-      watch: (path, options) => inner.watch(path, options),
-    }
   }
 }

@@ -178,7 +178,7 @@ class SimulatedWorld implements World {
   }
 
   get leaderWrites(): readonly LeaderWrite[] {
-    return this.#controllers.flatMap(({ writes }) => writes)
+    return [...this.#controllers, ...this.#servers].flatMap(({ writes }) => writes)
   }
 
   get held(): readonly Held[] {

@@ -7,7 +7,14 @@ import type { StoreCore } from './store-core.ts'
 import { StoreLink } from './store-link.ts'
 import type { StoreService } from './store-service.ts'
 import { TokenAccess } from './token-access.ts'
-import { type Held, type SeededRandom, type ServedRelease, tokensMs, type WorldToken } from './world.ts'
+import {
+  type Held,
+  type LeaderWrite,
+  type SeededRandom,
+  type ServedRelease,
+  tokensMs,
+  type WorldToken,
+} from './world.ts'
 import type { WorldProcess } from './world-process.ts'
 
 interface Incarnation {
@@ -28,6 +35,8 @@ export class ServerProcess implements WorldProcess {
   readonly #network: Network
   readonly #random: SeededRandom
   readonly #log: Logger
+  /** Of the controllers that run in it. */
+  readonly writes: LeaderWrite[] = []
   #running: Incarnation | undefined
   readonly #startedAt: number[] = []
   #tokens: readonly WorldToken[] = []
@@ -110,6 +119,7 @@ export class ServerProcess implements WorldProcess {
         storage: link,
         content: this.#content,
         ...{ access, identity, log: this.#log },
+        wrote: path => this.writes.push({ at: this.#scheduler.now, identity, path }),
       })
       running.server = server
       running.access = access

@@ -74,7 +74,7 @@ export interface World extends AsyncDisposable {
   readonly served: readonly ServedRelease[]
   /** Everything that a part of the world reported and that no judge may ignore: uncaught errors, broken invariants. */
   readonly failures: readonly Error[]
-  /** The writes of controllers, in the order of their times for each process. */
+  /** The writes of controllers, also of those in servers, in the order of their times for each process. */
   readonly leaderWrites: readonly LeaderWrite[]
   /** What each server holds that runs. */
   readonly held: readonly Held[]
