@@ -4,8 +4,8 @@ import { specOf } from '../objects.ts'
 const judge = 'leaders'
 
 /**
- * A process of controllers writes only while no other one holds the lease. A restore brings an earlier holder back, so then
- * nothing follows.
+ * Controllers, in a process of their own or in a server, write only while no other process holds the lease. A restore
+ * brings an earlier holder back, so then nothing follows.
  */
 export function judgeLeaders({ leases, leaderWrites, restores }: History): Violation[] {
   if (restores.length > 0) return []
