@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
+import { onTestFinished } from 'vitest'
 import { findChromium } from '../../scripts/chromium.mjs'
 import { need } from './tools.ts'
 
@@ -45,6 +46,8 @@ export class ConsolePage {
       locale: 'en-GB',
       ...rest,
     })
+    // Pages that stay open go on drawing what changes.
+    onTestFinished(() => context.close())
     if (token !== undefined)
       await context.addInitScript(`sessionStorage.setItem('setpoint.token', '${token}')`)
     const opened = new ConsolePage(await context.newPage(), url)
