@@ -18,7 +18,7 @@ const help = `npm run simulate -- [options]
   --seed N          runs one seed, or begins with it together with --seeds or --minutes
   --steps N         steps of each plan (20 to 99 by default): more steps cost less each, and hide more from each other
   --jobs N          processes that share the seeds (by default one for each processor)
-  --plan FILE       runs a plan that an earlier failure wrote
+  --plan FILE       runs a plan that an earlier failure wrote; may be given several times
   --trace           prints the whole trace
   --quick           stops at the first failure without shrinking its plan
   --no-shrink       reports plans that fail as they are: to shrink a long one takes minutes
@@ -34,7 +34,7 @@ const { values } = parseArgs({
     jobs: { type: 'string' },
     /** Of a process that shares the seeds: it runs each so many-th one. */
     every: { type: 'string', default: '1' },
-    plan: { type: 'string' },
+    plan: { type: 'string', multiple: true },
     trace: { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
     'no-shrink': { type: 'boolean', default: false },
@@ -49,10 +49,16 @@ for (const name of ['seeds', 'minutes', 'seed', 'steps', 'jobs', 'every'] as con
   }
 
 if (values.help) say(help)
-else if (values.plan !== undefined) process.exitCode = await playOne(await readPlan(values.plan))
+else if (values.plan !== undefined) process.exitCode = await playEach(values.plan)
 else if (values.seed !== undefined && values.seeds === undefined && values.minutes === undefined)
   process.exitCode = await playOne(planOf(Number(values.seed), stepsAsked()))
 else process.exitCode = await playMany()
+
+async function playEach(files: readonly string[]): Promise<number> {
+  let exitCode = 0
+  for (const file of files) exitCode = Math.max(exitCode, await playOne(await readPlan(file)))
+  return exitCode
+}
 
 async function playOne(plan: Plan): Promise<number> {
   const run = await runPlan(plan, openWorld, { keepTrace: values.trace })
@@ -160,5 +166,12 @@ async function report(plan: Plan, run: Run): Promise<void> {
 }
 
 async function readPlan(file: string): Promise<Plan> {
-  return JSON.parse(await readFile(file, 'utf8'))
+  try {
+    return JSON.parse(await readFile(file, 'utf8'))
+  } catch (error) {
+    process.stderr.write(
+      `failed to read the plan ${file}: ${error instanceof Error ? error.message : error}\n`,
+    )
+    process.exit(2)
+  }
 }

@@ -32,6 +32,9 @@ test('a mutation of the product is found', async () => {
 })
 
 const found = fileURLToPath(new URL('found', import.meta.url))
-test.each(readdirSync(found))('the plan %s, which has failed before, passes', async plan => {
-  await simulate('--plan', `${found}/${plan}`)
+test('the plans that have failed before pass', async () => {
+  const plans = readdirSync(found)
+  expect(plans.length).toBeGreaterThan(0)
+  const output = await simulate(...plans.flatMap(plan => ['--plan', `${found}/${plan}`]))
+  expect(output.match(/^seed /gm)).toHaveLength(plans.length)
 })
