@@ -22,6 +22,7 @@ const long = [
   'test/controllers{,-token}.test.ts',
   'test/create-plugin.test.ts',
   'test/definitions-{building,deletion-race,footprint,kubernetes,large,operations,servers,under-load}.test.ts',
+  'test/dev.test.ts',
   'test/docs{,-blocks,-site}.test.ts',
   'test/etcd-certificates.test.ts',
   'test/fairness.test.ts',
