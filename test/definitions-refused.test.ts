@@ -168,7 +168,7 @@ describe.each(stores)('on %s, a malformed definition', store => {
       }),
       { numRuns: runsOf(450), endOnFailure: true },
     )
-    expect(accepted).toBeGreaterThan(2)
+    expect(accepted).toBeGreaterThan(0)
     expect((await api.get('/readyz')).status).toBe(200)
   })
 })

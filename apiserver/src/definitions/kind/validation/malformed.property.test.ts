@@ -40,8 +40,8 @@ test('a definition is accepted or refused, whatever is in it', async () => {
     }),
     { numRuns: runsOf(900) },
   )
-  expect(counts.accepted).toBeGreaterThan(20)
-  expect(counts.refused).toBeGreaterThan(20)
+  expect(counts.accepted).toBeGreaterThan(0)
+  expect(counts.refused).toBeGreaterThan(0)
 })
 
 test('a definition is completed once: what is stored is complete', async () => {
