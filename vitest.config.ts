@@ -18,7 +18,7 @@ const long = [
   'test/cert-manager.test.ts',
   'test/chart{,-run}.test.ts',
   'test/collector.test.ts',
-  'test/console-load.test.ts',
+  'test/console-{access,form,load}.test.ts',
   'test/controllers{,-token}.test.ts',
   'test/create-plugin.test.ts',
   'test/definitions-{building,deletion-race,footprint,kubernetes,large,operations,servers,under-load}.test.ts',
