@@ -122,8 +122,9 @@ function Filter({
   names: readonly string[]
 }) {
   const present = filterText(query)
-  const [text, setText] = useState(present)
-  useEffect(() => setText(present), [present])
+  // What is typed belongs to the filter that was in use: another one replaces it at once, and never later than the next key.
+  const [typed, setTyped] = useState({ over: present, text: present })
+  const text = typed.over === present ? typed.text : present
   const use = (given: string) => {
     if (given.trim() !== present) apply(withFilter(query, given))
   }
@@ -144,7 +145,7 @@ function Filter({
         spellcheck={false}
         autocomplete="off"
         autocapitalize="off"
-        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onInput={({ currentTarget }) => setTyped({ over: present, text: currentTarget.value })}
         onChange={({ currentTarget }) => use(currentTarget.value)}
       />
       {present !== '' && (
