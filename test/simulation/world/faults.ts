@@ -114,8 +114,8 @@ export class Faults {
   }
 
   /**
-   * Ends all faults but pauses, also of clocks, and starts what was killed. After a restore servers go on only if started again. Returns
-   * when the last process that stands still goes on.
+   * Ends all faults but pauses, also of clocks, and starts what was killed. After a restore servers go on only if started
+   * again. Returns when the last process that stands still goes on.
    */
   heal(): number {
     let pausedUntil = 0

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import { pathOfKind } from '../api/discovery.ts'
 import { wordsOf } from '../api/http.ts'
 import { schemaOf } from '../api/schema.ts'
@@ -122,9 +122,9 @@ function Filter({
   names: readonly string[]
 }) {
   const present = filterText(query)
-  // What is typed belongs to the filter that was in use: another one replaces it at once, and never later than the next key.
-  const [typed, setTyped] = useState({ over: present, text: present })
-  const text = typed.over === present ? typed.text : present
+  const [text, setText] = useState(present)
+  // Not a plain effect, which runs after the next paint and would undo what was typed meanwhile.
+  useLayoutEffect(() => setText(present), [present])
   const use = (given: string) => {
     if (given.trim() !== present) apply(withFilter(query, given))
   }
@@ -145,7 +145,7 @@ function Filter({
         spellcheck={false}
         autocomplete="off"
         autocapitalize="off"
-        onInput={({ currentTarget }) => setTyped({ over: present, text: currentTarget.value })}
+        onInput={({ currentTarget }) => setText(currentTarget.value)}
         onChange={({ currentTarget }) => use(currentTarget.value)}
       />
       {present !== '' && (
