@@ -40,8 +40,8 @@ test('a definition is accepted or refused, whatever is in it', async () => {
     }),
     { numRuns: runsOf(900) },
   )
-  expect(counts.accepted).toBeGreaterThan(0)
-  expect(counts.refused).toBeGreaterThan(0)
+  expect(counts.accepted).toBeGreaterThan(runsOf(20))
+  expect(counts.refused).toBeGreaterThan(runsOf(20))
 })
 
 test('a definition is completed once: what is stored is complete', async () => {
